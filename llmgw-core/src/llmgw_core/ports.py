@@ -8,6 +8,7 @@ event loop's clock, which the simulator replaces.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -38,7 +39,11 @@ class Rand(Protocol):
 
 
 class Stream(Protocol):
-    """An ordered stream of text messages between two processes."""
+    """An ordered stream of text messages between two processes.
+
+    One task receives; any task may send or close. Once it has ended, every call but `close` raises
+    StreamEnded with the first reason. A cancelled `receive` may lose a message: cancel it only to leave.
+    """
 
     async def send(self, text: str) -> None:
         """Send one message. Raises StreamEnded when the stream is gone or does not take it in time."""
@@ -61,8 +66,13 @@ class HttpReply:
 class Net(Protocol):
     """What an agent asks of the network."""
 
-    async def connect(self, url: str, token: str) -> Stream:
-        """Open a stream with `Authorization: Bearer token`. Raises StreamEnded or StreamRefused."""
+    def connect(self, url: str, token: str) -> AbstractAsyncContextManager[Stream]:
+        """Open a stream (`ws://…`) with `Authorization: Bearer token`; leaving the block closes it.
+
+        Entering raises StreamEnded when nobody answers and StreamRefused when the other side says no.
+        What the block raises comes out as it is. StreamEnded may also come out of the block's end, when
+        the connection broke under a block that was neither sending nor receiving.
+        """
 
     async def request(
         self, method: str, url: str, *, headers: Mapping[str, str], body: str | None, timeout: float
