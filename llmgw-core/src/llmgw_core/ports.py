@@ -107,6 +107,10 @@ class ProcessSeen:
     shard: str
     spec: str | None
     """The value of LLMGW_SPEC, as far as it can be read."""
+    process: str = "engine"
+    """Which command of the shard it is, or descends from (LLMGW_PROCESS)."""
+    leader: bool = True
+    """Whether it leads its session, as each command does and its children usually do not."""
 
 
 @dataclass(frozen=True)
