@@ -1,0 +1,127 @@
+"""`llmgw-llama-server`: llama.cpp's own server from the xllamacpp wheel, started like llama-server.
+
+It takes llama-server's flags (`options.py`), environment variables and defaults, answers as llama-server
+does, and knows nothing of llmgw. An unknown flag is an error.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from types import FrameType
+from typing import Any, TextIO
+
+from llmgw_llamacpp.arglist import BadArgument, help_text, settings
+from llmgw_llamacpp.options import Member, Setting
+
+PROGRAM = "llmgw-llama-server"
+
+
+def main() -> None:
+    """Entry point of the console script and of `python -m llmgw_llamacpp.launcher`."""
+    for stream in (sys.stdout, sys.stderr):
+        _by_line(stream)
+    sys.exit(run(sys.argv[1:], os.environ))
+
+
+def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:
+    """Do what the command line says, until a signal ends it; the exit code."""
+    if {"-h", "--help", "--usage"} & set(argv):
+        print(help_text(PROGRAM))
+        return 0
+    try:
+        if "--version" in argv:
+            print(version(engine()))
+            return 0
+        return serve(settings(argv, environ))
+    except BadArgument as error:
+        return _failed(str(error))
+    except RuntimeError as error:
+        # llama.cpp has written the cause above; this is its summary.
+        return _failed(f"error: {error}")
+
+
+def engine() -> Any:
+    """The xllamacpp module. Raises RuntimeError that says how to get it, or why it cannot be loaded."""
+    try:
+        import xllamacpp
+    except ModuleNotFoundError as error:
+        if error.name != "xllamacpp":
+            raise RuntimeError(f"xllamacpp cannot be loaded: {error}") from error
+        raise RuntimeError(
+            "xllamacpp, which holds llama.cpp, is not installed in this environment; install it with "
+            'pip install "llmgw-llamacpp[embedded]", or put a llama-server on the PATH'
+        ) from error
+    except ImportError as error:
+        raise RuntimeError(f"xllamacpp cannot be loaded: {error}") from error
+    return xllamacpp
+
+
+def version(xllamacpp: Any) -> str:
+    """llama-server's two lines; the wheel does not know its build, only its version number holds it."""
+    build = xllamacpp.__version__.split(".")[-1]
+    made = xllamacpp.BUILD_INFO
+    return (
+        f"version: {build} (xllamacpp {xllamacpp.__version__}, from the package version)\n"
+        f"built with {made['compiler']} for {made['build_target']}"
+    )
+
+
+def serve(wanted: Mapping[str, Setting]) -> int:
+    """Load the model, serve it until TERM or INT, and return 0. Raises RuntimeError if it cannot start."""
+    xllamacpp = engine()
+    params = xllamacpp.CommonParams()
+    for field, value in wanted.items():
+        _put(xllamacpp, params, field, value)
+    # Server() holds the interpreter for the whole load, minutes for a large model: a Python handler would
+    # not run. With the default action a TERM ends the process at once, which is right while it loads.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+    server = xllamacpp.Server(params)
+    _wait_for_signal()
+    del server  # stops it: streams are cut
+    return 0
+
+
+def _put(xllamacpp: Any, params: Any, field: str, value: Setting) -> None:
+    *path, name = field.split(".")
+    target = params
+    for part in path:
+        target = getattr(target, part)
+    if isinstance(value, Member):
+        value = getattr(getattr(xllamacpp, value.enumeration), value.name)
+    elif isinstance(value, frozenset):
+        setattr(target, name, set(value))
+        return
+    setattr(target, name, value)
+
+
+def _wait_for_signal() -> None:
+    # The kernel may hand the signal to one of llama.cpp's threads. Only the wake-up pipe tells the main
+    # thread of it in every case.
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _end_at_once_next_time)
+    os.read(reader, 1)
+
+
+def _end_at_once_next_time(number: int, _frame: FrameType | None) -> None:
+    signal.signal(number, signal.SIG_DFL)
+
+
+def _by_line(stream: TextIO) -> None:
+    if hasattr(stream, "reconfigure"):
+        stream.reconfigure(line_buffering=True)
+
+
+def _failed(message: str) -> int:
+    print(message, file=sys.stderr)
+    return 1
+
+
+if __name__ == "__main__":
+    main()
