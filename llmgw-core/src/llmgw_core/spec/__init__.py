@@ -129,6 +129,10 @@ from llmgw_core.spec.value import (
     FrozenMap,
     Value,
 )
+from llmgw_core.spec.versions import (
+    VersionRange,
+    parse_version_range,
+)
 from llmgw_core.spec.wire import (
     MAX_MESSAGE_BYTES,
     WIRE_VERSION,
@@ -258,6 +262,7 @@ __all__ = [
     "UsageRow",
     "UsageStored",
     "Value",
+    "VersionRange",
     "WaitFor",
     "Welcome",
     "WireError",
@@ -270,6 +275,7 @@ __all__ = [
     "is_replica_id",
     "parse_duration",
     "parse_size_mib",
+    "parse_version_range",
     "replica_of",
     "shard_id",
     "version_key",
