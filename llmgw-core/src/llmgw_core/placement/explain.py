@@ -28,7 +28,7 @@ def explain(model: Model, result: Placement | Unschedulable) -> dict[str, Any]:
 def lines(model: Model, result: Placement | Unschedulable) -> tuple[str, ...]:
     """The answer as lines for a terminal, without colour."""
     data = explain(model, result)
-    return tuple(_lines(data))
+    return tuple(explanation_lines(data))
 
 
 def _profile(profile: Profile, placed: Placement | None, rejections: Iterable[Rejection]) -> dict[str, Any]:
@@ -67,7 +67,8 @@ def _score(score: CandidateScore) -> dict[str, Any]:
     return {"node": score.candidate, "packing": score.packing, "plugins": plugins, "total": score.total}
 
 
-def _lines(data: dict[str, Any]) -> Iterator[str]:
+def explanation_lines(data: dict[str, Any]) -> Iterator[str]:
+    """What `explain` returned (as it is, or come through JSON) as lines for a terminal."""
     for number, profile in enumerate(data["profiles"], start=1):
         yield f"{number}  {profile['name']} · {profile['engine']} · {profile['needs']} · {profile['outcome']}"
         if profile["outcome"] == "fits":

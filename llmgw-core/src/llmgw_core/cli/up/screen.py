@@ -1,0 +1,162 @@
+"""The screen of `llmgw up` as values: one row for each part and model. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from llmgw_core.cli.admin_view import FailureRow, ModelRow, NodeRow, ReplicaRow
+from llmgw_core.cli.up.supervisor import ChildState
+from llmgw_core.cli.up.watch import Sight
+from llmgw_core.logging import hide_secrets
+from llmgw_core.spec.units import format_duration
+
+TAIL_LINES = 6
+COMING = ("ready", "loading", "starting", "pending", "unknown", "draining", "stopping")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line. `detail` may change without being news: seconds, what an engine says of its progress."""
+
+    name: str
+    state: str
+    text: str = ""
+    detail: str = ""
+    progress: float | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def news(self) -> tuple[object, ...]:
+        """Changes when a person who reads line by line should get a new line."""
+        quarter = None if self.progress is None else int(self.progress * 4)
+        return self.name, self.state, self.text, quarter, self.notes
+
+
+@dataclass(frozen=True)
+class Places:
+    """The addresses that the screen names."""
+
+    admin_url: str
+    gateway_url: str
+
+
+def rows(
+    places: Places, sight: Sight, children: Mapping[str, ChildState], last_words: Mapping[str, str]
+) -> tuple[Row, ...]:
+    """The whole screen. `last_words` has the last line of the log of each child that is down."""
+    down = {name: _down(state, last_words.get(name, "")) for name, state in children.items()}
+    return (
+        _control_plane(places, sight, children["server"], down["server"]),
+        _agent(sight, children["agent"], down["agent"]),
+        *(_model(model, sight) for model in (sight.status.models if sight.status else ())),
+        _gateway(places, sight, children["gateway"], down["gateway"]),
+    )
+
+
+def _down(state: ChildState, last_words: str) -> tuple[str, str] | None:
+    """Text and detail of a child that does not run; None for one that does or never did."""
+    if state.pid is not None or state.ended is None:
+        return None
+    told = f"{state.ended}: {hide_secrets(last_words)}" if last_words else state.ended
+    return told, f"started again in {format_duration(state.retry_in or 0.0)}"
+
+
+def _control_plane(places: Places, sight: Sight, child: ChildState, down: tuple[str, str] | None) -> Row:
+    if down is not None:
+        return Row("control plane", "down", *down)
+    state = "starting" if sight.status is None else "ready"
+    return Row("control plane", state, places.admin_url + _taken_over(child))
+
+
+def _gateway(places: Places, sight: Sight, child: ChildState, down: tuple[str, str] | None) -> Row:
+    if down is not None:
+        return Row("gateway", "down", *down)
+    url = f"{places.gateway_url}/v1"
+    if sight.served is None:
+        return Row("gateway", "starting", url)
+    count = len(sight.served)
+    return Row("gateway", "ready", f"{url} ({count} model{'' if count == 1 else 's'}){_taken_over(child)}")
+
+
+def _agent(sight: Sight, child: ChildState, down: tuple[str, str] | None) -> Row:
+    if down is not None:
+        return Row("agent", "down", *down)
+    node = _heard_node(sight)
+    if node is None:
+        return Row("agent", "starting")
+    return Row("agent", node.state, _machine(node) + _taken_over(child), notes=_node_notes(node, sight))
+
+
+def _heard_node(sight: Sight) -> NodeRow | None:
+    """This machine: an `up` has one node; another is one whose host name changed since."""
+    heard = [node for node in (sight.status.nodes if sight.status else ()) if node.cpus is not None]
+    return min(heard, key=lambda node: node.silence or 0.0, default=None)
+
+
+def _node_notes(node: NodeRow, sight: Sight) -> tuple[str, ...]:
+    notes = list(node.problems)
+    if any(model.state == "unschedulable" for model in (sight.status.models if sight.status else ())):
+        notes += [f"{engine.name}: {problem}" for engine in node.engines for problem in engine.problems]
+    return tuple(notes)
+
+
+def _machine(node: NodeRow) -> str:
+    cpus, memory = node.cpus or 0, (node.memory_mib or 0) / 1024
+    gpus = f"{len(node.gpus)} GPU{'' if len(node.gpus) == 1 else 's'}" if node.gpus else "no GPU"
+    return f"this machine: {cpus} CPU{'' if cpus == 1 else 's'}, {memory:.0f} GiB, {gpus}"
+
+
+def _taken_over(child: ChildState) -> str:
+    return f" (taken over, pid {child.pid})" if child.adopted else ""
+
+
+def _model(model: ModelRow, sight: Sight) -> Row:
+    replica = _foremost(sight.replicas_of(model.name))
+    if model.state == "ready" and replica is not None:
+        return Row(model.name, "ready", _engine(replica) + (", adopted" if replica.adopted else ""))
+    if model.failure is not None or replica is None or model.state in {"failed", "unschedulable"}:
+        return _held_up(model)
+    detail = ", ".join(
+        part
+        for part in (replica.progress_text, replica.why, format_duration(replica.for_seconds or 0.0))
+        if part
+    )
+    return Row(model.name, model.state, _engine(replica), detail, replica.progress)
+
+
+def _held_up(model: ModelRow) -> Row:
+    notes = _failure_notes(model.failure) if model.failure else ()
+    return Row(model.name, model.state, hide_secrets(model.reason or ""), model.next or "", notes=notes)
+
+
+def _failure_notes(failure: FailureRow) -> tuple[str, ...]:
+    lines = hide_secrets(failure.tail or "").strip().splitlines()[-TAIL_LINES:]
+    heading = ("the engine's last lines:",) if lines else ()
+    advice = (f"→ {failure.hint}",) if failure.hint else ()
+    return (*heading, *(f"| {line}" for line in lines), *advice)
+
+
+def _foremost(replicas: Sequence[ReplicaRow]) -> ReplicaRow | None:
+    live = [row for row in replicas if row.state.lower() in COMING]
+    return min(live, key=lambda row: COMING.index(row.state.lower()), default=None)
+
+
+def _engine(replica: ReplicaRow) -> str:
+    return " ".join(part for part in (replica.engine, replica.engine_version) if part)
+
+
+def verdict(sight: Sight) -> str | None:
+    """A plain word when nothing is served and nothing will be before somebody acts; else None."""
+    models = sight.status.models if sight.status else ()
+    if not models or any(not _hopeless(model) for model in models):
+        return None
+    who = models[0].name if len(models) == 1 else "every model of the catalog"
+    return (
+        f"Nothing is served: {who} cannot start as it is configured.\n"
+        "  Ctrl-C, put right what is said above, and start again."
+    )
+
+
+def _hopeless(model: ModelRow) -> bool:
+    return model.state == "failed" and model.failure is not None and model.failure.kind == "configuration"
