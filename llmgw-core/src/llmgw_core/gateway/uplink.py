@@ -36,6 +36,8 @@ LOAD_EVERY = 1.0
 """Seconds between loads; also the heartbeat of the stream."""
 _SETTLE = 0.05
 """Seconds that changes are collected for before a load goes out: one for many requests, not one for each."""
+ANSWER_WITHIN = 10.0
+"""Seconds after which a batch that nobody has confirmed is sent again: the store may have been away."""
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 10.0
 _WELCOME_WITHIN = 10.0
@@ -60,6 +62,7 @@ class Uplink:
     clock: Clock
     rand: Rand
     _lent: str | None = field(default=None, init=False)
+    _lent_at: float = field(default=0.0, init=False)
 
     async def run(self) -> None:
         """Connect, again and again, until cancelled."""
@@ -180,10 +183,14 @@ class Uplink:
 
     def _next_batch(self) -> Usage | None:
         """One batch at a time on a stream: the next one leaves when this one is stored."""
+        now = self.clock.monotonic()
         if self._lent is not None:
-            return None
+            if now - self._lent_at < ANSWER_WITHIN:
+                return None
+            self._return_batch()
         batch = self.journal.lend()
-        self._lent = None if batch is None else batch.batch
+        if batch is not None:
+            self._lent, self._lent_at = batch.batch, now
         return batch
 
     def _return_batch(self) -> None:

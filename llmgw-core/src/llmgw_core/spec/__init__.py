@@ -5,6 +5,8 @@ Additive only. Import from the submodules, or from here; `__all__` is exactly wh
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from llmgw_core.spec.engine import (
     BinarySpec,
     Capability,
@@ -61,11 +63,6 @@ from llmgw_core.spec.gateway import (
     UsageRow,
     UsageStored,
     decode_gateway,
-)
-from llmgw_core.spec.hookspecs import (
-    HOOK_API,
-    PROJECT,
-    hookimpl,
 )
 from llmgw_core.spec.identity import (
     NO_EPOCH,
@@ -155,6 +152,9 @@ from llmgw_core.spec.wire import (
     decode,
     encode,
 )
+
+if TYPE_CHECKING:
+    from llmgw_core.spec.hookspecs import HOOK_API, PROJECT, hookimpl
 
 __all__ = [
     "FAILURE_CLASSES",
@@ -280,3 +280,17 @@ __all__ = [
     "shard_id",
     "version_key",
 ]
+
+if not TYPE_CHECKING:
+    # Only plugins and their host need the hooks: a gateway must not load pluggy to read a message.
+    _FROM_HOOKSPECS = frozenset({"HOOK_API", "PROJECT", "hookimpl"})
+
+    def __getattr__(name):
+        if name not in _FROM_HOOKSPECS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from llmgw_core.spec import hookspecs
+
+        return getattr(hookspecs, name)
+
+    def __dir__():
+        return sorted({*globals(), *_FROM_HOOKSPECS})
