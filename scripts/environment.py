@@ -27,6 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache"
 REQUIREMENTS = ROOT / "requirements"
+OVERLAY = CACHE / "overlays" / "pluggy-1.6.0"
 SETS = ("runtime", "engine", "dev")
 
 
@@ -148,7 +149,8 @@ class Environment:
 
     def is_current(self) -> bool:
         """Whether the last set-up was complete and nothing that matters changed since."""
-        return self.python.exists() and self.stamp.exists() and self.stamp.read_text() == self.wanted()
+        there = self.python.exists() and self.stamp.exists() and OVERLAY.exists()
+        return there and self.stamp.read_text() == self.wanted()
 
     def make(self) -> None:
         """Bring it up to date, from whatever an earlier run left. Raises SetupFailed."""
@@ -156,6 +158,7 @@ class Environment:
         self._make_home()
         self._sync()
         self._install_members()
+        self._make_overlay()
         self.stamp.write_text(self.wanted())
 
     def pip(self, *arguments: str) -> list[str]:
@@ -163,7 +166,7 @@ class Environment:
         return [str(self.python), "-m", "pip", "--disable-pip-version-check", "--no-input", *arguments]
 
     def _inputs(self) -> list[Path]:
-        files = [Path(path) for path in pins("uv", *SETS)]
+        files = [Path(path) for path in pins("uv", *SETS, "pluggy-1.6")]
         return [*files, Path(__file__), *(member / "pyproject.toml" for member in members())]
 
     def _make_home(self) -> None:
@@ -221,6 +224,12 @@ class Environment:
         editable = [argument for member in members() for argument in ("-e", str(member))]
         options = ["install", "--no-deps", "--no-build-isolation", *editable]
         run(f"installing {len(members())} members", self.pip(*options))
+
+    def _make_overlay(self) -> None:
+        """The oldest pluggy of the declared range, outside the environment, for the tests that need it."""
+        shutil.rmtree(OVERLAY, ignore_errors=True)
+        wanted = ["--no-deps", "--require-hashes", "-r", *pins("pluggy-1.6"), "--target", str(OVERLAY)]
+        run("installing the oldest pluggy beside it", self.pip("install", *wanted))
 
 
 def pins(*names: str) -> list[str]:

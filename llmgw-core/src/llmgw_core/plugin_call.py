@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, get_type_hints
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from llmgw_core.spec import PluginFailed, Unsupported, hookspecs
 
@@ -40,29 +41,41 @@ def call_hook(plugin: str, hook: str, function: Callable[..., object], *argument
     except Unsupported:
         raise
     except (Exception, SystemExit) as error:
-        raise PluginFailed(plugin, hook, describe(error)) from error
-    return _checked(plugin, hook, value)
-
-
-def _checked(plugin: str, hook: str, value: object) -> Any:
-    # A read-only mapping is as good as a dict, but pydantic's strict mode takes only dicts.
-    plain = dict(value) if isinstance(value, Mapping) else value
-    try:
-        return _adapter(hook).validate_python(plain, strict=True)
-    except ValidationError as error:
+        # A chained pydantic error would quote its input in the traceback after all.
+        cause = None if isinstance(error, ValidationError) else error
+        raise PluginFailed(plugin, hook, describe(error)) from cause
+    if not _fits(value, _declared(hook)):
         wanted = HOOKS[hook].__annotations__["return"]
-        reason = f"it gave a {type(value).__name__}, wanted {wanted}: {_places(error)}"
-        raise PluginFailed(plugin, hook, reason) from None
+        raise PluginFailed(plugin, hook, f"it gave a {_shape(value)}, wanted {wanted}")
+    return value
 
 
 @cache
-def _adapter(hook: str) -> TypeAdapter[Any]:
-    return TypeAdapter(get_type_hints(HOOKS[hook])["return"])
+def _declared(hook: str) -> Any:
+    return get_type_hints(HOOKS[hook])["return"]
+
+
+def _fits(value: object, declared: Any) -> bool:
+    """Whether `value` is of a type that hooks declare. pydantic would also take a dict for a model."""
+    origin, inner = get_origin(declared), get_args(declared)
+    if origin is UnionType:
+        return any(_fits(value, one) for one in inner)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(item, inner[0]) for item in value)
+    if origin is Mapping:
+        return isinstance(value, Mapping) and all(
+            _fits(name, inner[0]) and _fits(item, inner[1]) for name, item in value.items()
+        )
+    return isinstance(value, declared)
+
+
+def _shape(value: object) -> str:
+    """The type of a value and of what it holds, never the value itself: it may be a key."""
+    inside = value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else ()
+    kinds = sorted({type(item).__name__ for item in inside})
+    return f"{type(value).__name__} of {' and '.join(kinds)}" if kinds else type(value).__name__
 
 
 def _places(error: ValidationError) -> str:
     problems = error.errors(include_input=False, include_url=False, include_context=False)
-    return "; ".join(
-        ": ".join(part for part in (".".join(map(str, problem["loc"])), problem["msg"]) if part)
-        for problem in problems
-    )
+    return "; ".join(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in problems)
