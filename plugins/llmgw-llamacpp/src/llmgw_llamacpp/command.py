@@ -40,8 +40,8 @@ def engine(shard: Shard, launch: Launch) -> Command:
         # Newer builds call it --no-ui and still know this name.
         "webui": ("--no-webui",),
     }
-    # A flag of the operator's that we read ourselves, such as `parallel`, is said once.
-    groups = (flags | ours).values()
+    # A flag of the operator's that we read ourselves, such as `parallel`, is said once, in its place.
+    groups = {**ours, **{name: items for name, items in flags.items() if name not in ours}}.values()
     return Command(
         name="engine",
         argv=(*launch.binary, *(item for group in groups for item in group)),
@@ -97,28 +97,37 @@ def _identity(shard: Shard) -> dict[str, tuple[str, ...]]:
 
 
 def _context(profile: Profile) -> dict[str, tuple[str, ...]]:
-    parallel = _parallel(profile.engine_args)
+    parallel = _parallel(profile)
     # llama-server divides --ctx-size among its slots; max_model_len is what one request may use.
     total = (profile.max_model_len or DEFAULT_CONTEXT) * parallel
     return {"ctx-size": ("--ctx-size", str(total)), "parallel": ("--parallel", str(parallel))}
 
 
-def _parallel(engine_args: Mapping[str, EngineArg]) -> int:
-    for key, value in engine_args.items():
-        if option_name(key) == "parallel":
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise Unsupported(f"engine_args.{key}", "the number of requests at a time, at least 1")
-            return value
-    return DEFAULT_PARALLEL
+def _parallel(profile: Profile) -> int:
+    key = _as_written(profile.engine_args, "parallel")
+    if key is None:
+        return DEFAULT_PARALLEL
+    value = profile.engine_args[key]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise Unsupported(f"engine_args.{key}", "the number of requests at a time, at least 1")
+    return value
+
+
+def _as_written(engine_args: Mapping[str, EngineArg], name: str) -> str | None:
+    """The operator's spelling of an engine argument; None when it is not given."""
+    return next((key for key in engine_args if option_name(key) == name), None)
 
 
 def _hardware(shard: Shard, flags: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     profile = shard.profile
-    layers = flags.get("n-gpu-layers")
-    if layers is not None and not profile.gpus_per_node:
-        raise Unsupported("engine_args.n-gpu-layers", "the profile has no GPU")
+    key = _as_written(profile.engine_args, "n-gpu-layers")
+    if key is not None and not profile.gpus_per_node:
+        raise Unsupported(f"engine_args.{key}", "the profile has no GPU")
     every = ("--n-gpu-layers", _EVERY_LAYER if profile.gpus_per_node else "0")
-    found = {"threads": ("--threads", str(max(1, profile.cpus))), "n-gpu-layers": layers or every}
+    found = {
+        "threads": ("--threads", str(max(1, profile.cpus))),
+        "n-gpu-layers": flags.get("n-gpu-layers", every),
+    }
     if profile.tensor_parallel > 1:
         found["split-mode"] = ("--split-mode", "row")
     elif profile.gpus_per_node > 1:

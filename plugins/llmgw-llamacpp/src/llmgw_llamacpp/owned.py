@@ -36,6 +36,7 @@ _GROUPS: Mapping[str, str] = {
     "h help usage version cl cache-list list-devices completion-bash": "the engine would print it and exit",
 }  # fmt: skip
 _OWNED: Mapping[str, str] = {name: reason for names, reason in _GROUPS.items() for name in names.split()}
+_NEGATION = re.compile(r"^(?:no-)+")
 # `--gpt-oss-20b-default` and the like: each replaces the model by one that is downloaded.
 _PRESET = re.compile(r"(?:embd-gemma|fim-qwen|gpt-oss|vision-gemma)-")
 # The agent chooses the devices from what placement gave to the shard.
@@ -44,7 +45,7 @@ _AGENTS_VARIABLES = ("CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "LLMGW_")
 
 def reason_to_refuse(flag: str) -> str | None:
     """Why `flag` (a name without its leading dashes, words joined by dashes) is not the operator's to set."""
-    name = flag.lower().removeprefix("no-")
+    name = _NEGATION.sub("", flag.lower())
     if _PRESET.match(name):
         return "the model's `source` decides"
     return _OWNED.get(name)

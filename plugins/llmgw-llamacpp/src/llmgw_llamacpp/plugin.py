@@ -1,4 +1,8 @@
-"""The five hooks of an engine plugin; each hands over to the module that knows."""
+"""The five hooks of an engine plugin; each hands over to the module that knows.
+
+They are not in the package's `__init__`, because the embedded engine (`python -m llmgw_llamacpp.launcher`)
+imports that: with the contract and pydantic in it, every engine would be 27 MiB larger and slower to start.
+"""
 
 from __future__ import annotations
 
