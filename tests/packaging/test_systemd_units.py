@@ -37,7 +37,7 @@ def test_unit_starts_a_command_that_takes_these_options(name: str) -> None:
     words = shlex.split(section["ExecStart"])[1:]
     command = tuple(word for word in words if not word.startswith(("-", "/")))
     assert command == COMMANDS[name]
-    program = [Path(sys.executable).parent / "llmgw", *command, "--help"]
+    program = [str(Path(sys.executable).parent / "llmgw"), *command, "--help"]
     done = subprocess.run(program, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert [word for word in words if word.startswith("-") and word not in done.stdout] == []
