@@ -154,7 +154,21 @@ class StoreError(LlmgwError):
 
 
 class StoreUnavailable(StoreError):
-    """Raised when the database does not answer, or cannot be written; nothing was changed."""
+    """Raised when the database does not answer, or cannot be written; nothing was changed.
+
+    `code` is what the APIs answer with status 503: `store_unavailable` or `storage_full`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "store_unavailable",
+        where: str | None = None,
+        fix: str | None = None,
+    ) -> None:
+        super().__init__(message, where=where, fix=fix)
+        self.code = code
 
 
 class StoreNewer(StoreError):
