@@ -53,8 +53,9 @@ def read_document(source: str | bytes) -> tuple[Node | None, tuple[Defect, ...]]
 
 
 def _checked(source: str | bytes) -> str:
-    if len(source) > MAX_BYTES:
-        message = f"the file has {len(source)} bytes; the limit is {MAX_BYTES}"
+    size = len(source if isinstance(source, bytes) else source.encode(errors="surrogatepass"))
+    if size > MAX_BYTES:
+        message = f"the file has {size} bytes; the limit is {MAX_BYTES}"
         raise _Broken(Defect(_START, message, "split the catalog over several control planes"))
     text = source if isinstance(source, str) else _decoded(source)
     bad = _UNPRINTABLE.search(text)

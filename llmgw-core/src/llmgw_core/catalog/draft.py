@@ -113,7 +113,8 @@ class Drafting:
         broken = frozenset(
             str(item["loc"][0]) for item in found if item["loc"] and item["loc"] not in unknown
         )
-        if not isinstance(written, dict) or broken - written.keys():
+        needed = {key for key, field in kind.model_fields.items() if field.is_required()}
+        if not isinstance(written, dict) or broken & needed:
             return None, broken
         return kind.model_validate(_without(written, [*unknown, *((key,) for key in broken)])), broken
 

@@ -33,7 +33,7 @@ class Inventory:
         The driver's UUID decides and, since a report may follow a renumbering, the index as well.
         """
         for shard in self.held_on(node):
-            if any(ref.uuid == gpu.uuid or ref.index == gpu.index for ref in shard.gpus):
+            if any(ref.index == gpu.index or (gpu.uuid and ref.uuid == gpu.uuid) for ref in shard.gpus):
                 return shard
         return None
 
