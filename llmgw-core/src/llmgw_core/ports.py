@@ -158,7 +158,7 @@ class Disk(Protocol):
         """Write atomically and durably (temporary file, fsync, rename, fsync of the directory), 0600."""
 
     async def remove(self, path: str) -> None:
-        """Remove a file; nothing happens when it is not there."""
+        """Remove a file or an empty directory; nothing happens when it is not there."""
 
     async def set_aside(self, path: str) -> str:
         """Rename a damaged file out of the way and return its new path."""

@@ -111,10 +111,9 @@ def _stop_named(
         record = state.records.get(order.shard)
         if record is None or record.ended:
             continue
-        stopped = lifecycle.asked_to_stop(record, order.reason, order.grace, now)
-        if stopped.state == "Stopping" and record.state != "Stopping":
-            effects.append(Stop(order.shard, order.grace))
-        state = state.put(stopped)
+        state = state.put(lifecycle.asked_to_stop(record, order.reason, order.grace, now))
+        if record.state not in {"Stopping", "Unkillable"}:
+            effects.append(Stop(order.shard))
     return state, effects
 
 

@@ -14,10 +14,9 @@ class Start:
 
 @dataclass(frozen=True)
 class Stop:
-    """End every process of a shard: TERM, then KILL after `grace` seconds."""
+    """Give up on a shard's launch and end every process of it; its record says Stopping or Stopped."""
 
     shard: str
-    grace: float
 
 
 @dataclass(frozen=True)
