@@ -133,7 +133,7 @@ class Machine:
             return
         self._connect()
         for link in list(self.links.values()):
-            while link.down and self.agent is not None and not self.cut:
+            while link.down and not self.cut:
                 self._handle(link, link.down.popleft())
         self._supervise()
         for link in self.links.values():

@@ -46,7 +46,7 @@ STEP = st.one_of(
 def play(world: Any, step: tuple[str, Any]) -> None:
     """Do one step of a schedule."""
     what, who = step
-    machine = world.machines.get(who) if isinstance(who, str) else None
+    machine: Any = world.machines.get(who) if isinstance(who, str) else None
     if what == "ticks":
         for _ in range(who):
             world.tick()

@@ -1,0 +1,199 @@
+"""The control plane's end of the gateway streams: tables and keys down, load and usage up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup
+from pydantic import SecretStr
+
+from llmgw_core.control.events import EventLog
+from llmgw_core.ports import Store, StoreFacts, Stream
+from llmgw_core.spec import (
+    NO_EPOCH,
+    WIRE_VERSION,
+    ApiKey,
+    Bye,
+    Epoch,
+    GatewayHello,
+    GatewayLoad,
+    Keys,
+    Refused,
+    Secrets,
+    StoreError,
+    StreamEnded,
+    StreamError,
+    StreamRefused,
+    Table,
+    Usage,
+    UsageStored,
+    Value,
+    Welcome,
+    WireError,
+    decode_gateway,
+    encode,
+)
+from llmgw_core.timers import Timers
+
+GREETING_TIMEOUT = 10.0
+
+
+@dataclass(eq=False)
+class GatewaySession:
+    """One stream of one gateway process. Of tables and keys only the newest waits to be sent."""
+
+    instance: str
+    stream: Stream
+    load: GatewayLoad | None = None
+    _waiting: dict[str, Value] = field(default_factory=dict)
+    _more: anyio.Event = field(default_factory=anyio.Event)
+
+    def post(self, slot: str, message: Value) -> None:
+        """Hand a message to the writer; it replaces one of the same slot that has not left yet."""
+        self._waiting[slot] = message
+        self._more.set()
+
+    async def write(self) -> None:
+        """The only task that sends on this stream. Raises StreamEnded."""
+        while True:
+            await self._more.wait()
+            self._more = anyio.Event()
+            while self._waiting:
+                slot = next(iter(self._waiting))
+                await self.stream.send(encode(self._waiting.pop(slot)))
+
+
+class GatewayHub:
+    """Serves the streams of all gateways."""
+
+    def __init__(
+        self, store: Store, facts: StoreFacts, *, control: str, events: EventLog, timers: Timers
+    ) -> None:
+        self._store, self._facts, self._control = store, facts, control
+        self._events, self._timers = events, timers
+        self._sessions: set[GatewaySession] = set()
+        self._table: Table | None = None
+        self._keys: Keys | None = None
+        self.met = NO_EPOCH
+        """The highest epoch that a gateway has seen a table of; the loop acts on a foreign one."""
+
+    def in_flight(self) -> Mapping[str, int]:
+        """Requests that gateways have open, by replica."""
+        total: Counter[str] = Counter()
+        for session in self._sessions:
+            if session.load is not None:
+                total.update(session.load.in_flight)
+        return total
+
+    @property
+    def live(self) -> int:
+        """How many gateways are connected."""
+        return len(self._sessions)
+
+    def publish_table(self, table: Table) -> None:
+        """Make this the table of every gateway."""
+        self._table = table
+        for session in self._sessions:
+            session.post("table", table)
+
+    def publish_keys(self, keys: tuple[ApiKey, ...]) -> None:
+        """Make these the keys of every gateway: what is not among them is revoked."""
+        self._keys = Keys(seq=self._keys.seq + 1 if self._keys else 1, changed=keys)
+        for session in self._sessions:
+            session.post("keys", self._keys)
+
+    async def serve(self, stream: Stream) -> None:
+        """Run one stream to its end."""
+        try:
+            hello = await self._greeting(stream)
+        except StreamRefused as refusal:
+            answer = Refused(code=refusal.code, message=refusal.message, fix=refusal.fix or "")
+            await stream.send(encode(answer))
+            await stream.close()
+            return
+        except StreamError:
+            return
+        session = GatewaySession(hello.instance, stream)
+        self._meet(hello.heard)
+        self._greet(session)
+        self._sessions.add(session)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._write, session, tasks)
+                with suppress(StreamEnded):
+                    await self._read(session)
+                tasks.cancel_scope.cancel()
+        finally:
+            self._sessions.discard(session)
+
+    async def _greeting(self, stream: Stream) -> GatewayHello:
+        with anyio.move_on_after(GREETING_TIMEOUT):
+            message = decode_gateway(await stream.receive())
+            if not isinstance(message, GatewayHello):
+                raise StreamRefused("protocol", "the first message of a gateway must be hello")
+            if message.wire != WIRE_VERSION:
+                text = f"wire version {message.wire} is not {WIRE_VERSION}"
+                raise StreamRefused(
+                    "wire_version", text, fix="upgrade the older of gateway and control plane"
+                )
+            if message.cluster not in (None, self._facts.cluster):
+                raise StreamRefused("wrong_cluster", "this gateway belongs to another cluster")
+            return message
+        raise StreamEnded("no hello within the time limit")
+
+    def _greet(self, session: GatewaySession) -> None:
+        welcome = Welcome(
+            cluster=self._facts.cluster, control=self._control, leader=True, report_every=self._timers.report
+        )
+        session.post("welcome", welcome)
+        session.post(
+            "secrets",
+            Secrets(
+                engine_keys={
+                    version: SecretStr(secret.hex()) for version, secret in self._facts.engine_secrets.items()
+                },
+                pepper=SecretStr(self._facts.pepper.hex()),
+            ),
+        )
+        if self._keys is not None:
+            session.post("keys", self._keys)
+        if self._table is not None:
+            session.post("table", self._table)
+
+    async def _write(self, session: GatewaySession, tasks: TaskGroup) -> None:
+        try:
+            await session.write()
+        except StreamEnded:
+            tasks.cancel_scope.cancel()
+
+    async def _read(self, session: GatewaySession) -> None:
+        while True:
+            try:
+                message = decode_gateway(await session.stream.receive())
+            except WireError as error:
+                self._events.add("protocol_error", f"gateway {session.instance}", str(error))
+                return
+            if isinstance(message, GatewayLoad):
+                session.load = message
+                self._meet(message.heard)
+            elif isinstance(message, Usage):
+                await self._store_usage(session, message)
+            elif isinstance(message, Bye):
+                return
+
+    def _meet(self, heard: Epoch) -> None:
+        if heard.number >= self.met.number:
+            self.met = heard
+
+    async def _store_usage(self, session: GatewaySession, usage: Usage) -> None:
+        try:
+            await self._store.add_usage(usage.rows)
+        except StoreError as error:
+            # Unanswered, the gateway keeps the batch in its journal and sends it again.
+            self._events.add("usage_waits", f"gateway {session.instance}", str(error))
+            return
+        session.post(f"usage {usage.batch}", UsageStored(batch=usage.batch))
