@@ -143,9 +143,16 @@ def _classify(end: Exit, tail: str, patterns: Iterable[FailurePattern]) -> tuple
     if end.signal == "KILL":
         return "killed", "the kernel's out-of-memory killer does this too: see dmesg"
     for known in patterns:
-        if re.search(known.pattern, tail):
+        if _matches(known.pattern, tail):
             return known.failure, known.hint
     return ("killed" if end.signal == "TERM" else "crash"), ""
+
+
+def _matches(pattern: str, tail: str) -> bool:
+    try:
+        return re.search(pattern, tail) is not None
+    except re.error:
+        return False  # a plugin's own mistake must not hide that the engine is gone
 
 
 def _how(end: Exit) -> str:
