@@ -184,8 +184,9 @@ class PluginHost:
         caller = getattr(self._manager.hook, hook, None)
         if caller is None or caller.spec is None or set(caller.spec.argnames) != arguments.keys():
             raise TypeError(f"{hook} is not a hook with the arguments {', '.join(arguments) or '(none)'}")
+        # Without tryfirst and trylast, which are refused, they are in the order of registration.
         implementations: list[pluggy.HookImpl] = caller.get_hookimpls()
-        return sorted(implementations, key=lambda one: one.plugin_name)
+        return implementations
 
     def _absence(self, plugin: str) -> str:
         for refused in self._refused:

@@ -119,6 +119,15 @@ def test_entry_points_may_be_given(shelf: Shelf) -> None:
     assert (loaded.info.name, loaded.dist) == ("given", "(unnamed distribution)")
 
 
+def test_entry_points_of_other_groups_are_no_plugins(shelf: Shelf) -> None:
+    shelf.engine("own")
+    shelf.describe("dist-more", "[llmgw]\nown-too = dist_own\n[llmgw.commands]\ntool = dist_own:main\n")
+    shelf.names.add("tool")
+    assert [(refused.name, refused.reason[:13]) for refused in shelf.host().refused] == [
+        ("tool", "not installed")
+    ]
+
+
 def test_a_malformed_entry_points_file_costs_only_its_own_distribution(shelf: Shelf) -> None:
     shelf.engine("good")
     shelf.describe("dist-garbled", "[llmgw]\nno equals sign\n")
