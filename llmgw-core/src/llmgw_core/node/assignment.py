@@ -73,7 +73,7 @@ def take_assign(
         key = secret.get_secret_value() if secret else None
         if known := state.records.get(shard.shard):
             state = state.put(_named_again(known, shard, key, now))
-        elif shard.shard not in state.refused:
+        elif shard.shard not in {*state.refused, *assign.dismiss}:
             fresh = Record(shard, shard.goal, "Pending", now, boot, new_token(), key)
             state, started = _accept(state, fresh, capacity)
             effects += started
