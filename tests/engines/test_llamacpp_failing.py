@@ -81,7 +81,11 @@ def test_a_busy_port_is_its_own_failure(
 
 @pytest.mark.parametrize(
     ("extra", "hint"),
-    ((("--no-such-flag",), "does not know the flag"), (("--ctx-size", "many"), "does not fit the flag")),
+    (
+        (("--no-such-flag",), "does not know the flag"),
+        (("--ctx-size", "many"), "does not fit the flag"),
+        (("--ctx-size", "99999999999999999999"), "does not fit the flag"),
+    ),
 )
 def test_a_flag_that_is_not_understood_is_a_configuration_failure(
     start_engine: Callable[..., Any],
@@ -95,3 +99,4 @@ def test_a_flag_that_is_not_understood_is_a_configuration_failure(
     found = engine.failure()
     assert found is not None, engine.text()
     assert (found.failure, hint in found.hint) == ("configuration", True)
+    assert "Traceback" not in engine.text()

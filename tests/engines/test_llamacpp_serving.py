@@ -127,7 +127,7 @@ def test_an_embedding_model_embeds_inputs_longer_than_the_default_batch(
 ) -> None:
     engine = start_engine(model, kind="embedding", max_model_len=640, engine_args={"pooling": "mean"})
     engine.wait_ready()
-    answer = engine.ask("POST", "/v1/embeddings", json.dumps({"input": "word " * 560}))
+    answer = engine.ask("POST", "/v1/embeddings", json.dumps({"input": "word " * 520}))
     assert answer.status == 200
     assert len(json.loads(answer.body)["data"][0]["embedding"]) == 576
     engine.close()

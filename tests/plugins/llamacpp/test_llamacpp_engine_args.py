@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from llmgw_core.spec import EngineArg, Launch, Shard, Unsupported
 from llmgw_llamacpp import plugin
@@ -72,6 +72,7 @@ def items(make_shard: MakeShard, launch: Launch, engine_args: dict[str, EngineAr
     return command.argv[len(launch.binary) :]
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(flag=st.sampled_from(OWNED), spell=spellings, value=st.one_of(values, hostile))
 def test_an_owned_flag_is_refused_in_every_spelling(
     make_shard: MakeShard, launch: Launch, flag: str, spell: Callable[[str], str], value: EngineArg
@@ -79,6 +80,7 @@ def test_an_owned_flag_is_refused_in_every_spelling(
     assert items(make_shard, launch, {spell(flag): value}) is None
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(engine_args=st.dictionaries(names, st.one_of(values, hostile), max_size=4))
 def test_arguments_are_strings_in_a_fixed_order_and_ours_are_said_once(
     make_shard: MakeShard, launch: Launch, engine_args: dict[str, EngineArg]
@@ -104,6 +106,7 @@ def test_arguments_are_strings_in_a_fixed_order_and_ours_are_said_once(
     assert len(flags) <= len([item for item in own if item.startswith("--")]) + len(engine_args)
 
 
+@settings(deadline=None)  # a busy machine is no failure
 @given(value=st.one_of(st.text(min_size=1), hostile))
 def test_a_text_is_exactly_one_argument_or_refused(make_shard: MakeShard, launch: Launch, value: str) -> None:
     found = items(make_shard, launch, {"chat-template": value})

@@ -17,7 +17,7 @@ _MEMORY = "give the profile more memory or another GPU class, or lower max_model
 
 PATTERNS: tuple[FailurePattern, ...] = (
     _pattern(
-        r"couldn't bind HTTP server socket",
+        r"couldn't bind HTTP server socket|exiting due to HTTP server error",
         "port_in_use",
         "another process listens on the port; look with: ss -ltnp",
     ),

@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, NoReturn, TextIO
 
 from llmgw_llamacpp.arglist import BadArgument, help_text, settings
@@ -72,7 +73,7 @@ def version(xllamacpp: Any) -> str:
 def serve(wanted: Mapping[str, Setting]) -> NoReturn:
     """Load the model and serve it until TERM or INT, which ends this process with code 0.
 
-    Raises RuntimeError if it cannot start.
+    Raises RuntimeError if it cannot start, and BadArgument for a number that llama.cpp cannot hold.
     """
     xllamacpp = engine()
     params = xllamacpp.CommonParams()
@@ -92,15 +93,16 @@ def serve(wanted: Mapping[str, Setting]) -> NoReturn:
 
 def _put(xllamacpp: Any, params: Any, field: str, value: Setting) -> None:
     *path, name = field.split(".")
-    target = params
-    for part in path:
-        target = getattr(target, part)
+    target = reduce(getattr, path, params)
     if isinstance(value, Member):
-        value = getattr(getattr(xllamacpp, value.enumeration), value.name)
-    elif isinstance(value, frozenset):
-        setattr(target, name, set(value))
-        return
-    setattr(target, name, value)
+        given = getattr(getattr(xllamacpp, value.enumeration), value.name)
+    else:
+        # xllamacpp takes a set where there may be no order.
+        given = set(value) if isinstance(value, frozenset) else value
+    try:
+        setattr(target, name, given)
+    except OverflowError:
+        raise BadArgument(f"error while handling argument for {field}: the number is too large") from None
 
 
 def _wait_for_signal() -> signal.Signals:
