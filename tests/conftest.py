@@ -8,8 +8,9 @@ import pytest
 from hypothesis import settings
 
 # The same examples on every run, so that a red test means a change; `explore` looks for new ones.
-settings.register_profile("steady", derandomize=True)
-settings.register_profile("explore", derandomize=False)
+# No deadline per example: how long one takes says more about the machine than about the code.
+settings.register_profile("steady", derandomize=True, deadline=None)
+settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("LLMGW_HYPOTHESIS", "steady"))
 
 

@@ -122,7 +122,7 @@ async def _first_run(seed: int) -> tuple[str, dict[str, tuple[ProcessId, ...]], 
         await until(lambda: list(_states(control).values()) == ["Ready"], within=60)
         seen = {"ready": cluster.machine.live}
         cluster.kill_agent()
-        await anyio.sleep(2.0)
+        await until(lambda: not control.snapshot.actual.nodes["n1"].connected, within=60)
         await cluster.start_agent()
         await until(lambda: _adopted(control), within=60)
         seen["adopted"] = cluster.machine.live
