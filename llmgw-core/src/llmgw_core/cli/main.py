@@ -76,17 +76,21 @@ def _first_known(error: BaseException, known: type[Exception]) -> BaseException:
 
 
 def _import(name: str, entry: CommandEntry) -> click.Command:
-    from llmgw_core.spec.errors import PluginRefused
-
     try:
         command = getattr(import_module(entry.module), entry.attribute)
     except Exception as error:
         if name in BUILT_IN:
             raise
-        raise PluginRefused(name, f"{entry.module}:{entry.attribute}: {error}") from error
+        raise _broken(name, entry, str(error)) from error
     if not isinstance(command, click.Command):
-        raise PluginRefused(name, f"{entry.module}:{entry.attribute} is not a click command")
+        raise _broken(name, entry, "it is not a click command")
     return command
+
+
+def _broken(name: str, entry: CommandEntry, reason: str) -> Exception:
+    from llmgw_core.spec.errors import PluginRefused
+
+    return PluginRefused(name, f"{entry.module}:{entry.attribute}: {reason}")
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

@@ -17,7 +17,8 @@ import anyio
 class ChildSpec:
     """What to run. `fingerprint` covers everything that a running child cannot take in any more.
 
-    `leave` ends it while what it looks after goes on: the agent's engines, for instance.
+    `leave` ends it while what it looks after goes on: the agent's engines, for instance. `after` is an
+    address (`host:port`) that should accept connections before it is started for the first time.
     """
 
     name: str
@@ -25,6 +26,7 @@ class ChildSpec:
     log: Path
     fingerprint: str
     leave: signal.Signals = signal.SIGTERM
+    after: str | None = None
 
 
 @dataclass(frozen=True)

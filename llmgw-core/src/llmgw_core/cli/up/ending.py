@@ -12,6 +12,8 @@ from llmgw_core.cli.up.watch import EngineProcess, Watcher
 
 PATIENCE = 240.0
 """Seconds that a child may take to end by itself; an agent drains its engines first."""
+LONG = 10.0
+"""After that many seconds a person should hear what it waits for."""
 HURRIED = 5.0
 """The same after a second Ctrl-C."""
 NAMES = {"agent": "agent", "gateway": "gateway", "server": "control plane"}
@@ -46,8 +48,12 @@ class Ending:
     async def _end(self, name: str, number: signal.Signals) -> None:
         child = self._children[name]
         child.end(number)
-        if await self._over(child, PATIENCE, until_hurry=True):
+        if await self._over(child, LONG, until_hurry=True):
             return
+        if not self._hurry.is_set():
+            self._say(f"{NAMES[name]}: waiting for what still runs; Ctrl-C again stops at once")
+            if await self._over(child, PATIENCE, until_hurry=True):
+                return
         self._say(f"{NAMES[name]}: told to stop at once")
         child.end(signal.SIGTERM)
         if not await self._over(child, HURRIED, until_hurry=False):
@@ -84,9 +90,9 @@ def _alive(engines: tuple[EngineProcess, ...]) -> list[EngineProcess]:
 def _engine_words(engines: tuple[EngineProcess, ...], keep_engines: bool) -> str:
     left = _alive(engines)
     ended = len(engines) - len(left)
-    words = [f"{ended} engine process{'' if ended == 1 else 'es'} stopped"] if ended or not left else []
+    words = [f"{ended} engine process{'' if ended == 1 else 'es'} stopped"] if ended else []
     if left:
         listed = ", ".join(f"{engine.model} (pid {engine.pid})" for engine in left)
         kept = "kept" if keep_engines else "still running"
         words.append(f"{kept}: {listed}; the next `llmgw up` on this state directory adopts it")
-    return "; ".join(words)
+    return "; ".join(words) or "no engine was running"

@@ -97,6 +97,8 @@ def child_specs(plan: UpPlan, environment: Mapping[str, str]) -> tuple[ChildSpec
             log=plan.layout.log(name),
             fingerprint=_fingerprint(plan, name, (*program, *arguments[name]), environment),
             leave=signal.SIGUSR1 if name == "agent" else signal.SIGTERM,
+            # Both would find nobody, and be patient before they try again.
+            after=None if name == "server" else plan.admin_listen,
         )
         for name in ORDER
     )

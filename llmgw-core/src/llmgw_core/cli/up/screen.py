@@ -49,7 +49,7 @@ def rows(
     return (
         _control_plane(places, sight, children["server"], down["server"]),
         _agent(sight, children["agent"], down["agent"]),
-        *(_model(model, sight) for model in (sight.status.models if sight.status else ())),
+        *(_model(model, sight) for model in sight.models()),
         _gateway(places, sight, children["gateway"], down["gateway"]),
     )
 
@@ -66,7 +66,7 @@ def _control_plane(places: Places, sight: Sight, child: ChildState, down: tuple[
     if down is not None:
         return Row("control plane", "down", *down)
     state = "starting" if sight.status is None else "ready"
-    return Row("control plane", state, places.admin_url + _taken_over(child))
+    return Row("control plane", state, places.admin_url + _remark(child))
 
 
 def _gateway(places: Places, sight: Sight, child: ChildState, down: tuple[str, str] | None) -> Row:
@@ -76,27 +76,21 @@ def _gateway(places: Places, sight: Sight, child: ChildState, down: tuple[str, s
     if sight.served is None:
         return Row("gateway", "starting", url)
     count = len(sight.served)
-    return Row("gateway", "ready", f"{url} ({count} model{'' if count == 1 else 's'}){_taken_over(child)}")
+    return Row("gateway", "ready", f"{url} ({count} model{'' if count == 1 else 's'}){_remark(child)}")
 
 
 def _agent(sight: Sight, child: ChildState, down: tuple[str, str] | None) -> Row:
     if down is not None:
         return Row("agent", "down", *down)
-    node = _heard_node(sight)
+    node = sight.node()
     if node is None:
         return Row("agent", "starting")
-    return Row("agent", node.state, _machine(node) + _taken_over(child), notes=_node_notes(node, sight))
-
-
-def _heard_node(sight: Sight) -> NodeRow | None:
-    """This machine: an `up` has one node; another is one whose host name changed since."""
-    heard = [node for node in (sight.status.nodes if sight.status else ()) if node.cpus is not None]
-    return min(heard, key=lambda node: node.silence or 0.0, default=None)
+    return Row("agent", node.state, _machine(node) + _remark(child), notes=_node_notes(node, sight))
 
 
 def _node_notes(node: NodeRow, sight: Sight) -> tuple[str, ...]:
     notes = list(node.problems)
-    if any(model.state == "unschedulable" for model in (sight.status.models if sight.status else ())):
+    if any(model.state == "unschedulable" for model in sight.models()):
         notes += [f"{engine.name}: {problem}" for engine in node.engines for problem in engine.problems]
     return tuple(notes)
 
@@ -107,22 +101,27 @@ def _machine(node: NodeRow) -> str:
     return f"this machine: {cpus} CPU{'' if cpus == 1 else 's'}, {memory:.0f} GiB, {gpus}"
 
 
-def _taken_over(child: ChildState) -> str:
+def _remark(child: ChildState) -> str:
+    if child.ended is not None:
+        return f" (started again: {child.ended})"
     return f" (taken over, pid {child.pid})" if child.adopted else ""
 
 
 def _model(model: ModelRow, sight: Sight) -> Row:
+    if sight.node() is None and not sight.replicas_of(model.name):
+        return Row(model.name, "waiting", "for the agent")
     replica = _foremost(sight.replicas_of(model.name))
     if model.state == "ready" and replica is not None:
         return Row(model.name, "ready", _engine(replica) + (", adopted" if replica.adopted else ""))
     if model.failure is not None or replica is None or model.state in {"failed", "unschedulable"}:
         return _held_up(model)
-    detail = ", ".join(
-        part
-        for part in (replica.progress_text, replica.why, format_duration(replica.for_seconds or 0.0))
-        if part
-    )
-    return Row(model.name, model.state, _engine(replica), detail, replica.progress)
+    return Row(model.name, model.state, _engine(replica), _progress(replica), replica.progress)
+
+
+def _progress(replica: ReplicaRow) -> str:
+    # While an engine loads, the reason is the probe that it does not answer yet: no news to anybody.
+    told = replica.progress_text or ("" if replica.state in {"Loading", "Starting"} else replica.why)
+    return ", ".join(part for part in (told, format_duration(replica.for_seconds or 0.0)) if part)
 
 
 def _held_up(model: ModelRow) -> Row:
@@ -148,7 +147,7 @@ def _engine(replica: ReplicaRow) -> str:
 
 def verdict(sight: Sight) -> str | None:
     """A plain word when nothing is served and nothing will be before somebody acts; else None."""
-    models = sight.status.models if sight.status else ()
+    models = sight.models()
     if not models or any(not _hopeless(model) for model in models):
         return None
     who = models[0].name if len(models) == 1 else "every model of the catalog"

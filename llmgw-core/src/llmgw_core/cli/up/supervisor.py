@@ -13,8 +13,11 @@ import anyio
 
 from llmgw_core.cli.up.child import Child, ChildId, ChildSpec, start, take_over
 from llmgw_core.cli.up.children_file import read_children, write_children
+from llmgw_core.config import split_address
 from llmgw_core.spec.errors import StateDirError
 
+AFTER_SECONDS = 20.0
+"""How long a first start waits for the address that should be there before."""
 LEAVE_SECONDS = 40.0
 """How long a child with an outdated configuration may take to leave before it is killed."""
 STEADY_SECONDS = 60.0
@@ -51,7 +54,9 @@ class KeptChild:
     async def keep(self, known: ChildId | None) -> None:
         """Take `known` over or start anew, and start again whenever it ends, until `end` was called."""
         try:
-            await self._replace_outdated(known)
+            if not self._same(known):
+                await self._replace_outdated(known)
+                await self._wait_for_address()
             ends = 0
             while not self._ending.is_set():
                 began = anyio.current_time()
@@ -73,11 +78,26 @@ class KeptChild:
         """Wait until it has ended for good."""
         await self._over.wait()
 
+    def _same(self, known: ChildId | None) -> bool:
+        return known is not None and known.fingerprint == self.spec.fingerprint
+
+    async def _wait_for_address(self) -> None:
+        if self.spec.after is None:
+            return
+        host, port = split_address(self.spec.after)
+        with anyio.move_on_after(AFTER_SECONDS):
+            while not self._ending.is_set():
+                try:
+                    stream = await anyio.connect_tcp(host, port)
+                except OSError:
+                    await anyio.sleep(0.05)
+                else:
+                    await stream.aclose()
+                    return
+
     async def _replace_outdated(self, known: ChildId | None) -> None:
         """End a child of an earlier supervisor that runs with another configuration."""
-        if known is None or known.fingerprint == self.spec.fingerprint:
-            return
-        old = take_over(known)
+        old = take_over(known) if known is not None else None
         if old is None:
             return
         old.signal(self.spec.leave)
@@ -90,8 +110,9 @@ class KeptChild:
 
     async def _run_once(self, known: ChildId | None) -> str:
         try:
-            same = known is not None and known.fingerprint == self.spec.fingerprint
-            child = (take_over(known) if known and same else None) or start(self.spec, self._environment)
+            child = (take_over(known) if known and self._same(known) else None) or start(
+                self.spec, self._environment
+            )
         except OSError as error:
             return f"could not be started: {error.strerror}"
         self.child = child

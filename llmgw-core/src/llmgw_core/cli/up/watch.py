@@ -9,7 +9,7 @@ import anyio
 import anyio.to_thread
 
 from llmgw_core.cli.admin_client import AdminClient
-from llmgw_core.cli.admin_view import ClusterStatus, ReplicaRow, read_status
+from llmgw_core.cli.admin_view import ClusterStatus, ModelRow, NodeRow, ReplicaRow, read_status
 from llmgw_core.cli.up.child import start_time
 from llmgw_core.spec.errors import RequestFailed
 
@@ -29,8 +29,17 @@ class Sight:
         return tuple(row for row in rows if row.model == model)
 
     def answering(self) -> tuple[str, ...]:
-        """Models that the gateway would answer for now."""
-        return tuple(name for name, ready in (self.served or {}).items() if ready)
+        """Models that answer now, as both see it: a gateway also tries replicas that are unknown."""
+        ready = {model.name for model in self.models() if model.state == "ready"}
+        return tuple(name for name, routable in (self.served or {}).items() if routable and name in ready)
+
+    def models(self) -> tuple[ModelRow, ...]:
+        return self.status.models if self.status else ()
+
+    def node(self) -> NodeRow | None:
+        """This machine, once its agent has reported: an `up` has one node."""
+        ready = [row for row in (self.status.nodes if self.status else ()) if row.state == "ready"]
+        return min(ready, key=lambda row: row.silence or 0.0, default=None)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,189 @@
+"""`llmgw up` keeps its children, takes them over, and ends them in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from typing import Any
+
+import pytest
+from llmgw_core.cli.up.supervisor import retry_delay
+
+ORDER = ["agent", "gateway", "server"]
+
+
+def model_row(**more: Any) -> dict[str, Any]:
+    return {"name": "tiny", "state": "ready", "wanted": 1, "ready": 1, **more}
+
+
+def replica_row(pid: int, **more: Any) -> dict[str, Any]:
+    return {"id": "r-1", "model": "tiny", "state": "Ready", "for_seconds": 1.0, "pids": [pid], **more}
+
+
+def terms(rig: Any) -> list[str]:
+    return [row[0] for row in rig.journal() if row[1] == "SIGTERM"]
+
+
+def test_a_first_end_is_followed_by_a_start_at_once_and_later_ones_by_growing_pauses() -> None:
+    assert [retry_delay(ends) for ends in (1, 2, 3, 4, 5, 6, 7, 50)] == [0, 1, 2, 4, 8, 16, 30, 30]
+
+
+def test_a_dead_child_is_started_again(rig: Any, wait_for: Any) -> None:
+    rig.up()
+    rig.wait_started()
+    os.kill(rig.pids("gateway")[0], signal.SIGKILL)
+    wait_for(lambda: len(rig.pids("gateway")) == 2, "the gateway started again")
+    assert len(rig.pids("server")) == len(rig.pids("agent")) == 1
+
+
+def test_a_child_that_dies_again_and_again_is_told_with_its_last_words(rig: Any, wait_for: Any) -> None:
+    rig.options["server"] = ["--exit", "2"]
+    rig.up()
+    wait_for(lambda: len(rig.pids("server")) >= 3, "three starts")
+    times = [float(row[3]) for row in rig.journal() if row[:2] == ["server", "start"]]
+    assert times[2] - times[1] > 0.9
+    wait_for(rig.said("ended with exit code 2: the disk is made of cheese"), "its last words")
+
+
+@pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
+def test_ctrl_c_ends_agent_then_gateway_then_server_and_exits_0(
+    rig: Any, wait_for: Any, number: signal.Signals
+) -> None:
+    process = rig.up()
+    rig.wait_started()
+    process.send_signal(number)
+    assert process.wait(60) == 0
+    assert terms(rig) == ORDER
+    assert "everything stopped; bye" in rig.output().read_text()
+
+
+def test_a_second_ctrl_c_asks_again_and_does_not_wait(rig: Any, wait_for: Any) -> None:
+    rig.options["agent"] = ["--deaf", "1"]
+    process = rig.up()
+    rig.wait_started()
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: rig.words("agent") == ["start", "SIGTERM"], "the first TERM")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert terms(rig) == ["agent", *ORDER]
+
+
+def test_a_child_that_does_not_react_is_killed_after_a_second_ctrl_c(rig: Any, wait_for: Any) -> None:
+    rig.options["agent"] = ["--deaf", "99"]
+    process = rig.up()
+    rig.wait_started()
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: rig.words("agent") == ["start", "SIGTERM"], "the first TERM")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert "agent: does not react; killed" in rig.output().read_text()
+
+
+def test_children_do_not_get_the_terminals_ctrl_c(rig: Any) -> None:
+    process = rig.up()
+    rig.wait_started()
+    sessions = {os.getsid(rig.pids(name)[0]) for name in ORDER}
+    assert len(sessions) == 3
+    assert os.getsid(process.pid) not in sessions
+
+
+def test_children_outlive_a_killed_supervisor_and_the_next_takes_them_over(rig: Any, wait_for: Any) -> None:
+    first = rig.up()
+    rig.wait_started()
+    file = rig.path / "state" / "children.json"
+    wait_for(lambda: len(json.loads(file.read_text())) == 3, "three rows")
+    first.kill()
+    first.wait()
+
+    second = rig.up()
+    wait_for(rig.said(f"taken over, pid {rig.pids('server')[0]}", 1), "the take-over")
+    second.send_signal(signal.SIGINT)
+    assert second.wait(60) == 0
+    assert [rig.words(name) for name in ORDER] == [["start", "SIGTERM"]] * 3
+    assert terms(rig) == ORDER
+
+
+def test_a_child_of_another_configuration_is_replaced_and_an_agent_leaves_its_engines(
+    rig: Any, wait_for: Any
+) -> None:
+    first = rig.up()
+    rig.wait_started()
+    file = rig.path / "state" / "children.json"
+    wait_for(lambda: len(json.loads(file.read_text())) == 3, "three rows")
+    first.kill()
+    first.wait()
+
+    rig.fingerprints = {"agent": "other", "gateway": "other"}
+    rig.up()
+    wait_for(lambda: len(rig.pids("agent")) == len(rig.pids("gateway")) == 2, "both replaced")
+    assert rig.words("agent") == ["start", "SIGUSR1", "start"]
+    assert rig.words("gateway") == ["start", "SIGTERM", "start"]
+    assert rig.words("server") == ["start"]
+
+
+def test_a_reused_pid_is_neither_taken_over_nor_signalled(rig: Any, wait_for: Any) -> None:
+    state = rig.path / "state"
+    state.mkdir()
+    with subprocess.Popen(["sleep", "600"]) as stranger:
+        try:
+            row = {"pid": stranger.pid, "started": 1, "boot": "x", "fingerprint": "old"}
+            (state / "children.json").write_text(json.dumps({"agent": row, "server": row}))
+            process = rig.up()
+            rig.wait_started()
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+            assert stranger.poll() is None
+        finally:
+            stranger.kill()
+
+
+def test_keep_engines_leaves_them_and_says_which(rig: Any, wait_for: Any) -> None:
+    rig.keep_engines = True
+    with subprocess.Popen(["sleep", "600"]) as engine:
+        try:
+            rig.status = {"models": [model_row()], "replicas": [replica_row(engine.pid)]}
+            process = rig.up()
+            wait_for(rig.said("tiny            ready"), "the model's row")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+            assert rig.words("agent") == ["start", "SIGUSR1"]
+            assert f"kept: tiny (pid {engine.pid})" in rig.output().read_text()
+        finally:
+            engine.kill()
+
+
+def test_an_engine_that_did_not_stop_is_named(rig: Any, wait_for: Any) -> None:
+    with subprocess.Popen(["sleep", "600"]) as engine:
+        try:
+            rig.status = {"models": [model_row()], "replicas": [replica_row(engine.pid)]}
+            process = rig.up()
+            wait_for(rig.said("tiny            ready"), "the model's row")
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 0
+            told = rig.output().read_text()
+            assert "stopping tiny…" in told
+            assert f"still running: tiny (pid {engine.pid})" in told
+            assert "everything stopped" not in told
+        finally:
+            engine.kill()
+
+
+def test_the_curl_line_names_the_first_model_that_answers(rig: Any, wait_for: Any) -> None:
+    rig.served = [
+        {"id": "cold", "ready": False},
+        {"id": "lost", "ready": True},
+        {"id": "it's", "ready": True},
+    ]
+    rig.status = {"models": [model_row(name="lost", state="unknown"), model_row(name="it's")]}
+    rig.up()
+    wait_for(rig.said("curl http://127.0.0.1:"), "the curl line")
+    told = rig.output().read_text()
+    command = told[told.index("curl ") : told.index("\n\n  Ctrl-C")]
+    echoed = subprocess.run(
+        ["sh", "-c", command.replace("curl", "printf '%s\\n'", 1)], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    key = (rig.path / "state" / "api_key").read_text().strip()
+    assert f"Authorization: Bearer {key}" in echoed
+    assert json.loads(echoed[-1])["model"] == "it's"
