@@ -7,7 +7,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from llmgw_core.spec import MAX_MESSAGE_BYTES, Ack, Unknown, Value, WireError, decode, decode_gateway, encode
+from llmgw_core.spec import (
+    MAX_MESSAGE_BYTES,
+    Ack,
+    Reply,
+    Unknown,
+    Value,
+    WireError,
+    decode,
+    decode_gateway,
+    encode,
+)
 
 if TYPE_CHECKING:
     from conftest import Channel, GoldenMessage
@@ -157,3 +167,19 @@ def test_keys_are_in_the_wire_form_only(all_golden: tuple[GoldenMessage, ...]) -
         assert "example-" in encode(message)
         assert "example-" not in f"{message!r} {message!s}"
         assert "example-" not in repr(message.model_dump())
+
+
+@pytest.mark.parametrize("number", ("1e999", "-1e999", "NaN", "Infinity"))
+def test_a_number_that_json_cannot_hold_is_refused(number: str) -> None:
+    fields = '"cluster": "c", "control": "x", "leader": true'
+    text = f'{{"type": "welcome", {fields}, "report_every": {number}}}'
+    with pytest.raises(WireError):
+        decode(text)
+
+
+def test_the_limit_counts_bytes_and_not_characters() -> None:
+    text = "\u20ac" * (MAX_MESSAGE_BYTES // 3 + 1)
+    with pytest.raises(WireError, match="over the limit"):
+        encode(Reply(request="r", text=text))
+    with pytest.raises(WireError, match="over the limit"):
+        decode('{"type": "reply", "request": "r", "text": "' + text + '"}')

@@ -25,10 +25,10 @@ FrozenMap = Annotated[Mapping[K, V], AfterValidator(_freeze), PlainSerializer(di
 class Value(BaseModel):
     """A frozen value that may come from another version of llmgw: unknown fields are ignored."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
 class ConfigValue(BaseModel):
     """A frozen value that a person wrote: unknown fields are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

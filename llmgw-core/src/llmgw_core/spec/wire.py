@@ -43,6 +43,7 @@ __all__ = [
 WIRE_VERSION = 1
 """Grows with a change that an older peer could not live with; within one, changes are additive."""
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+MAX_TYPE_LENGTH = 64
 
 ByeReason = Literal[
     "shutdown", "draining", "taken_over", "no_acknowledgement", "wrong_cluster", "protocol", "restarting"
@@ -212,9 +213,7 @@ _ADAPTER: TypeAdapter[AgentMessage] = TypeAdapter(Annotated[AgentMessage, Field(
 def encode(message: Value) -> str:
     """The JSON text of a message. Raises WireError when it is over the limit of the stream."""
     text = message.model_dump_json()
-    if len(text) > MAX_MESSAGE_BYTES:
-        kind = type(message).__name__.lower()
-        raise WireError(f"a {kind} of {len(text)} bytes is over the limit of {MAX_MESSAGE_BYTES}")
+    _refuse_large(text, f"a {type(message).__name__.lower()}")
     return text
 
 
@@ -229,13 +228,19 @@ def decode(text: str) -> AgentMessage | Unknown:
 
 def decode_with(adapter: TypeAdapter[Any], text: str) -> Any:
     """Decode one message of the union that `adapter` knows; see `decode`."""
-    if len(text) > MAX_MESSAGE_BYTES:
-        raise WireError(f"a message of {len(text)} bytes is over the limit of {MAX_MESSAGE_BYTES}")
+    _refuse_large(text, "a message")
     try:
         return adapter.validate_json(text)
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         if first["type"] == "union_tag_invalid":
-            return Unknown(type=str(first.get("ctx", {}).get("tag", ""))[:64])
+            return Unknown(type=str(first.get("ctx", {}).get("tag", ""))[:MAX_TYPE_LENGTH])
         place = ".".join(str(part) for part in first["loc"]) or "message"
         raise WireError(f"{place}: {first['msg']}") from None
+
+
+def _refuse_large(text: str, what: str) -> None:
+    """The limit is one of bytes: a character may take four of them."""
+    size = len(text.encode("utf-8", "surrogatepass")) if 4 * len(text) > MAX_MESSAGE_BYTES else len(text)
+    if size > MAX_MESSAGE_BYTES:
+        raise WireError(f"{what} of {size} bytes is over the limit of {MAX_MESSAGE_BYTES}")
