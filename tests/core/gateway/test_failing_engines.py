@@ -327,3 +327,43 @@ async def test_a_gateway_that_cuts_its_streams_says_so(world: Any) -> None:
     assert error["code"] == "gateway_stopping"
     (row,) = await world.rows(1)
     assert row.outcome == "partial"
+
+
+async def test_a_stream_whose_engine_does_not_close_after_done_ends_for_the_client(world: Any) -> None:
+    engine = await world.add_engine()
+
+    async def keep_open(engine: Any, connection: Any, _: Any) -> None:
+        await connection.begin_events()
+        await connection.event({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+        await connection.chunk(b"data: [DONE]\n\n")
+        await engine.until_aborted(connection)
+
+    engine.script = keep_open
+    answer = await world.post(STREAM)
+    assert answer.content.endswith(b"data: [DONE]\n\n")
+    await engine.aborted.wait()
+    (row,) = await world.rows(1)
+    assert row.outcome == "ok"
+
+
+async def test_a_client_that_stops_reading_cannot_hold_a_replica_for_ever(world: Any) -> None:
+    world.add_model("tiny", timeouts=RequestTimeouts(total=0.5))
+    engine = await world.add_engine()
+
+    async def flood(_: Any, connection: Any, __: Any) -> None:
+        await connection.begin_events()
+        while True:
+            await connection.event({"choices": [{"delta": {"content": "x" * 65536}}]})
+
+    engine.script = flood
+    body = json.dumps(STREAM)
+    head = (
+        f"POST {PATH} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    port = int(world.base.rpartition(":")[2])
+    async with await anyio.connect_tcp("127.0.0.1", port) as never_read:
+        await never_read.send((head + body).encode())
+        (row,) = await world.rows(1)
+        assert row.outcome == "partial"
+        await world.idle()

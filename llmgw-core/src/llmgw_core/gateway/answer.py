@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import anyio
 import orjson
 from starlette.types import Send
 
 from llmgw_core.gateway.openai import ApiError, error_object
 
+LAST_WORDS = 2.0
+"""Seconds in which a client must take the event that tells it of a broken stream."""
 _JSON = "application/json"
 
 
@@ -59,4 +62,6 @@ class ClientAnswer:
         client that skips error events that the answer is not complete.
         """
         event = orjson.dumps(error_object(502, code, message))
-        await self.write(b"data: " + event + b"\n\n")
+        # A client that no longer reads would hold the request open for as long as it likes.
+        with anyio.move_on_after(LAST_WORDS):
+            await self.write(b"data: " + event + b"\n\n")

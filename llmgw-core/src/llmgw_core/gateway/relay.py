@@ -18,6 +18,8 @@ from llmgw_core.traffic.usage import counts_of
 
 MAX_ANSWER = 64 * 1024 * 1024
 """Bytes of an answer that is not streamed: it is held until it is known to be whole."""
+AFTER_DONE = 1.0
+"""Seconds in which an engine should close its stream after `[DONE]`; then its connection is used again."""
 EVENT_STREAM = "text/event-stream"
 _TRY_ELSEWHERE = frozenset({502, 503, 504})
 _REFUSES_US = frozenset({401, 403})
@@ -85,15 +87,9 @@ async def _relay_stream(reply: UpstreamReply, answer: ClientAnswer, exchange: Ex
 
 async def _until_done(reply: UpstreamReply, watch: StreamWatch, exchange: Exchange) -> AsyncGenerator[bytes]:
     """The chunks of an answer, each within its time; what goes wrong after a true `[DONE]` is no loss."""
-    limits = exchange.model.timeouts
     async with aclosing(reply.chunks()) as chunks:
         while True:
-            begun = exchange.first_token is not None
-            seconds, phase = (
-                (limits.between_chunks, "between two pieces of the answer")
-                if begun
-                else (limits.first_byte, "to begin its answer")
-            )
+            seconds, phase = _patience(watch, exchange)
             try:
                 with time_limit(seconds, phase):
                     chunk = await anext(chunks)
@@ -104,6 +100,16 @@ async def _until_done(reply: UpstreamReply, watch: StreamWatch, exchange: Exchan
                     return
                 raise
             yield chunk
+
+
+def _patience(watch: StreamWatch, exchange: Exchange) -> tuple[float, str]:
+    """How long to wait for the next piece, in seconds, and what for."""
+    limits = exchange.model.timeouts
+    if watch.done:
+        return AFTER_DONE, "to close its stream"
+    if exchange.first_token is None:
+        return limits.first_byte, "to begin its answer"
+    return limits.between_chunks, "between two pieces of the answer"
 
 
 async def _pass_on(events: bytes, answer: ClientAnswer, exchange: Exchange) -> None:

@@ -148,7 +148,7 @@ class Uplink:
                 case Keys() as keys:
                     self.state.take_keys(keys, self.clock.monotonic())
                 case Secrets() as secrets:
-                    self.state.take_secrets(secrets)
+                    self._take_secrets(secrets)
                 case UsageStored(batch=batch):
                     self.journal.stored(batch)
                     self._lent = None if self._lent == batch else self._lent
@@ -161,6 +161,12 @@ class Uplink:
                     _log.debug("message not understood", extra={"type": kind})
                 case other:
                     raise WireError(f"a {other.type} does not belong here")
+
+    def _take_secrets(self, secrets: Secrets) -> None:
+        try:
+            self.state.take_secrets(secrets)
+        except ValueError:
+            raise WireError("secrets are not hexadecimal") from None
 
     async def _report(self, stream: Stream) -> None:
         """The only sender of a stream."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -39,6 +40,8 @@ from llmgw_core.system import SystemClock, SystemRand
 
 ENVIRONMENT = "LLMGW_GATEWAY_JSON"
 PROGRAM = "llmgw gateway"
+KEEP_ALIVE = 75
+"""Seconds that an idle connection of a client stays open."""
 AFTER_CUT = 2.0
 """Seconds that clients get to receive their error events when the time to drain is over."""
 _log = logging.getLogger(__name__)
@@ -46,6 +49,8 @@ _log = logging.getLogger(__name__)
 
 def main() -> int:
     """Serve until SIGTERM; the exit code."""
+    # Keys and models come by the stream, so there is nothing to read again; dying of it would cut streams.
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
         config = read_config(os.environ)
         set_up(config.log, "gateway")
@@ -146,6 +151,9 @@ def _uvicorn_config(app: ASGIApp) -> Config:
         app,
         lifespan="off",
         ws="none",
+        log_level="warning",
+        # Longer than clients' pools keep a connection: whoever closes first must not be the one asked.
+        timeout_keep_alive=KEEP_ALIVE,
         access_log=False,
         log_config=None,
         server_header=False,
@@ -155,7 +163,7 @@ def _uvicorn_config(app: ASGIApp) -> Config:
 
 
 def _read_token(path: Path) -> str:
-    return path.read_text().strip()
+    return path.read_text(errors="replace").strip()
 
 
 def _not_broken_off(record: logging.LogRecord) -> bool:
