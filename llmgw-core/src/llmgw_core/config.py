@@ -53,14 +53,6 @@ class BootstrapConfig(ConfigValue):
     api_key_file: Path | None = None
 
 
-class GatewayChildConfig(ConfigValue):
-    """Whether `llmgw server` runs a gateway as a child of its own."""
-
-    enabled: bool = False
-    listen: Address = "127.0.0.1:8080"
-    workers: int = Field(default=1, ge=1, le=1)
-
-
 class ServerConfig(ConfigValue):
     """`server.yaml`."""
 
@@ -70,7 +62,6 @@ class ServerConfig(ConfigValue):
     catalog: Path | None = None
     state_dir: Path
     timers: Timers = Timers()
-    gateway: GatewayChildConfig = GatewayChildConfig()
     bootstrap: BootstrapConfig = BootstrapConfig()
     log: LogConfig = LogConfig()
 
@@ -106,11 +97,8 @@ class AgentConfig(ConfigValue):
     """Address where this node's engines listen; None means the one that routes to the control plane."""
     interface: str | None = None
     labels: FrozenMap[str, str] = Field(default_factory=dict)
-    fabrics: FrozenMap[str, str] = Field(default_factory=dict)
-    exclude_hcas: tuple[str, ...] = ()
     port_range: PortRange = PortRange()
     state_dir: Path
     engines: FrozenMap[str, str | tuple[str, ...]] = Field(default_factory=dict)
-    gpu_classes: FrozenMap[str, str] = Field(default_factory=dict)
     timers: Timers = Timers()
     log: LogConfig = LogConfig()

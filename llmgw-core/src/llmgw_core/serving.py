@@ -27,6 +27,7 @@ class HttpServer(uvicorn.Server):
                 lifespan="off",
                 access_log=False,
                 log_config=None,
+                log_level="warning",
                 server_header=False,
                 proxy_headers=False,  # on by default, and it trusts loopback: a client could pose as another
                 ws="websockets-sansio",

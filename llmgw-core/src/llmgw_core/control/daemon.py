@@ -6,7 +6,6 @@ import signal
 from pathlib import Path
 
 import anyio
-from anyio.abc import TaskGroup
 
 from llmgw_core.config import ServerConfig
 from llmgw_core.control.admin import build
@@ -45,17 +44,13 @@ async def run_server(config: ServerConfig) -> None:
         )
         server = HttpServer(build(control, store, _tokens(config)), drain_timeout=DRAIN_TIMEOUT)
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(stop_signals, server.drain, server.abort)
+            await tasks.start(stop_signals, server.drain, server.abort)
             tasks.start_soon(_hang_up, control)
             await tasks.start(control.run)
             notify("READY=1")
             await server.run_on(listening)
             notify("STOPPING=1")
-            _stop(tasks)
-
-
-def _stop(tasks: TaskGroup) -> None:
-    tasks.cancel_scope.cancel()
+            tasks.cancel_scope.cancel()
 
 
 async def _hang_up(control: ControlPlane) -> None:

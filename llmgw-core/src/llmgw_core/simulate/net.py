@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -15,7 +16,7 @@ from anyio.abc import TaskGroup
 from llmgw_core.ports import HttpReply, Stream
 from llmgw_core.simulate.clock_rand import SimRand
 from llmgw_core.simulate.trace import Trace
-from llmgw_core.spec import StreamEnded, decode
+from llmgw_core.spec import StreamEnded
 
 if TYPE_CHECKING:
     from llmgw_core.simulate.engine import SimEngine
@@ -72,7 +73,7 @@ class SimStream:
         await anyio.lowlevel.checkpoint()
         if self.out.closed or self.back.closed:
             raise StreamEnded("the stream is closed")
-        self.trace.add(self.name, f"sends {getattr(decode(text), 'type', '?')}")
+        self.trace.add(self.name, f"sends {json.loads(text).get('type')}")
         self.out.put(text)
 
     async def receive(self) -> str:
