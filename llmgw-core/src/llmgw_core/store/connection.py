@@ -39,28 +39,33 @@ class Database:
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[AsyncSession]:
         """A consistent view; nothing that is changed in it is kept."""
-        with failures_named(self._path):
-            async with AsyncSession(self._engine) as session:
-                yield session
+        async with self._session() as session:
+            yield session
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[AsyncSession]:
         """A transaction: committed, durably, when the block ends; undone when it raises."""
-        async with self._one_writer:
-            with failures_named(self._path):
-                async with AsyncSession(self._engine, expire_on_commit=False) as session:
-                    # IMMEDIATE takes the write lock before the first read: what a transaction decides by
-                    # (the epoch, the newest number) cannot change under it.
-                    await session.connection(execution_options={_BEGIN: "BEGIN IMMEDIATE"})
-                    yield session
-                    await session.commit()
+        async with self._one_writer, self._session() as session:
+            # IMMEDIATE takes the write lock before the first read: what a transaction decides by (the
+            # epoch, the newest number) cannot change under it.
+            await session.connection(execution_options={_BEGIN: "BEGIN IMMEDIATE"})
+            yield session
+            await session.commit()
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[AsyncSession]:
+        # Shielded: cancelled inside, nobody would know whether the commit happened, and the driver's
+        # thread would answer to a loop that may be gone. It takes milliseconds, or the busy timeout.
+        with failures_named(self._path), anyio.CancelScope(shield=True):
+            async with AsyncSession(self._engine, expire_on_commit=False) as session:
+                yield session
 
 
 @asynccontextmanager
 async def open_database(path: Path) -> AsyncIterator[Database]:
     """Open a database that is there and migrated; close it when the block is left."""
     engine = create_async_engine(
-        engine_url(path, "sqlite+aiosqlite", mode="rw"),
+        engine_url(path, "sqlite+aiosqlite"),
         hide_parameters=True,  # errors quote their statement, and parameters are hashes and secrets
         pool_size=2,
         max_overflow=2,

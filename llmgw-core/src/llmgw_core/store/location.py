@@ -34,6 +34,9 @@ def database_in(state_dir: Path) -> Path:
     return (server if server.is_dir() else state_dir) / FILE_NAME
 
 
-def engine_url(path: Path, driver: str, *, mode: str) -> URL:
-    """URL of an existing file. `mode` is SQLite's: `rw` or `ro`, and neither makes an empty file."""
-    return URL.create(driver, database=path.absolute().as_uri(), query={"mode": mode, "uri": "true"})
+def engine_url(path: Path, driver: str) -> URL:
+    """URL of a file that is there: SQLite's mode `rw` never makes an empty one.
+
+    Mode `ro` would leave a write-ahead log behind that it may not tidy up.
+    """
+    return URL.create(driver, database=path.absolute().as_uri(), query={"mode": "rw", "uri": "true"})

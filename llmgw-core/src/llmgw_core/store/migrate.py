@@ -50,9 +50,9 @@ def check(where: str | Path) -> str:
     Raises StoreError when it is not there, damaged, or not at this version's schema.
     """
     path = database_path(where)
-    if not path.exists():
-        raise StoreError("there is no database", where=str(path), fix="`llmgw db upgrade` makes one")
     with failures_named(path):
+        if not path.exists():
+            raise StoreError("there is no database", where=str(path), fix="`llmgw db upgrade` makes one")
         _check_file(path)
         heads, head = _read_through(path)
     if heads != (head,):
@@ -61,7 +61,7 @@ def check(where: str | Path) -> str:
 
 
 def _read_through(path: Path) -> tuple[tuple[str, ...], str]:
-    with _connection(path, mode="ro") as connection:
+    with _connection(path, "BEGIN") as connection:
         _check_content(connection, path, pragma="integrity_check")
         return _versions(connection, path)
 
@@ -80,7 +80,7 @@ def _make(path: Path) -> None:
 
 
 def _migrate(path: Path) -> None:
-    with _connection(path, mode="rw") as connection:
+    with _connection(path, "BEGIN IMMEDIATE") as connection:
         _check_content(connection, path, pragma="quick_check")
         _versions(connection, path)
         command.upgrade(_config(connection), "head")
@@ -136,12 +136,10 @@ def _config(connection: Connection) -> Config:
 
 
 @contextmanager
-def _connection(path: Path, *, mode: str) -> Iterator[Connection]:
-    engine = create_engine(
-        engine_url(path, "sqlite", mode=mode), poolclass=NullPool, connect_args={"timeout": 10.0}
-    )
+def _connection(path: Path, begin: str) -> Iterator[Connection]:
+    engine = create_engine(engine_url(path, "sqlite"), poolclass=NullPool, connect_args={"timeout": 10.0})
     event.listen(engine, "connect", _leave_transactions_to_us)
-    event.listen(engine, "begin", _begin_immediate if mode == "rw" else _begin)
+    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql(begin))
     with engine.connect() as connection:
         yield connection
 
@@ -150,14 +148,6 @@ def _leave_transactions_to_us(connection: Any, _record: object) -> None:
     # Python's sqlite3 commits before each CREATE TABLE unless it is told to keep out of transactions: a
     # migration that is killed would leave tables without a version.
     connection.isolation_level = None
-
-
-def _begin_immediate(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-
-def _begin(connection: Connection) -> None:
-    connection.exec_driver_sql("BEGIN")
 
 
 @contextmanager
