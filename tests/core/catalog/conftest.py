@@ -11,7 +11,9 @@ from llmgw_core.spec import BinarySpec, Capability, CatalogError, EngineInfo, Pr
 YES, NO = Support.SUPPORTED, Support.UNSUPPORTED
 
 
-def engine(name: str, title: str, max_nodes: int = 1, **capabilities: Support) -> EngineInfo:
+def engine(
+    name: str, title: str, max_nodes: int = 1, version_pattern: str = r"\d+", **capabilities: Support
+) -> EngineInfo:
     """An engine whose capabilities are given by name."""
     return EngineInfo(
         name=name,
@@ -20,6 +22,7 @@ def engine(name: str, title: str, max_nodes: int = 1, **capabilities: Support) -
         paths=("/v1/chat/completions",),
         capabilities={Capability(key): value for key, value in capabilities.items()},
         max_nodes=max_nodes,
+        version_pattern=version_pattern,
     )
 
 
@@ -30,7 +33,7 @@ def engines() -> Mapping[str, EngineInfo]:
         engine("vllm", "vLLM", 4, gpu=YES, cpu=NO, multi_node=YES, tp_across_nodes=YES, lora=YES),
         engine("piped", "Piped", 2, gpu=YES, multi_node=YES, tp_across_nodes=NO),
         engine("llamacpp", "llama.cpp", cpu=YES, gpu=YES, multi_node=NO, lora=NO, embedding=NO),
-        engine("cpuonly", "CPU only", cpu=YES, gpu=NO),
+        engine("cpuonly", "CPU only", version_pattern=r"(?<=b)\d+", cpu=YES, gpu=NO),
     )
     return {info.name: info for info in known}
 

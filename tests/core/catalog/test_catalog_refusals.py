@@ -173,6 +173,11 @@ CASES = {
         "models.m.profiles[0].engine_version",
         "not a version range",
     ),
+    "a version that is none of the engine's": (
+        model(profile="engine: cpuonly, engine_version: ▶'>=1.2'"),
+        "models.m.profiles[0].engine_version",
+        "'1.2' is not a version of CPU only",
+    ),
     "an engine without a plugin": (
         model(profile="engine: ▶tgi"),
         "models.m.profiles[0].engine",

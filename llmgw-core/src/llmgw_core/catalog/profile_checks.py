@@ -8,8 +8,9 @@ from llmgw_core.catalog.draft import DraftProfile
 from llmgw_core.catalog.fault import Fault
 from llmgw_core.catalog.schema import ProfileFile
 from llmgw_core.catalog.words import nearest
-from llmgw_core.spec.engine import Capability, EngineInfo, Support
+from llmgw_core.spec.engine import Capability, EngineInfo, Support, version_key
 from llmgw_core.spec.shard import ModelKind
+from llmgw_core.spec.versions import parse_version_range
 
 OWNED_ENV = "LLMGW_"
 _SIZES = {"nodes", "gpus_per_node", "gpu_class", "tensor_parallel", "pipeline_parallel", "data_parallel"}
@@ -125,6 +126,15 @@ def _hardware(draft: DraftProfile, info: EngineInfo) -> Iterator[Fault]:
         yield Fault((*draft.path, "gpus_per_node"), f"{info.title} {words}", fix)
 
 
+def _version(draft: DraftProfile, info: EngineInfo) -> Iterator[Fault]:
+    for _, bound in parse_version_range(draft.file.engine_version or "").clauses:
+        if not version_key(info, bound):
+            message = f"{bound!r} is not a version of {info.title}"
+            yield Fault(
+                (*draft.path, "engine_version"), message, "write it as `llmgw agent inventory` shows it"
+            )
+
+
 def _lora(draft: DraftProfile, info: EngineInfo) -> Iterator[Fault]:
     if draft.file.lora and info.capabilities.get(Capability.LORA) is Support.UNSUPPORTED:
         yield Fault((*draft.path, "lora"), f"{info.title} serves no LoRA adapters", "remove lora")
@@ -137,4 +147,9 @@ def _serves(draft: DraftProfile, info: EngineInfo, kind: ModelKind) -> Iterator[
         yield Fault((*draft.path, "engine"), message, "choose another engine")
 
 
-_ENGINE_CHECKS: tuple[Callable[[DraftProfile, EngineInfo], Iterator[Fault]], ...] = (_nodes, _hardware, _lora)
+_ENGINE_CHECKS: tuple[Callable[[DraftProfile, EngineInfo], Iterator[Fault]], ...] = (
+    _version,
+    _nodes,
+    _hardware,
+    _lora,
+)

@@ -1,4 +1,4 @@
-"""What a plain YAML scalar means: the core schema of YAML 1.2.
+"""What a plain YAML scalar means: the core schema of YAML 1.2, less its odd numbers.
 
 YAML 1.1, which PyYAML follows, turns `no` into false, `1:30` into 90 and `010` into 8; a catalog is full
 of names and versions to which that must not happen.
@@ -6,16 +6,15 @@ of names and versions to which that must not happen.
 
 from __future__ import annotations
 
-import math
 import re
 
 Scalar = str | int | float | bool | None
 
 _NULL = frozenset({"", "~", "null", "Null", "NULL"})
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-# Only numbers that read back as they were written: `007` and a telephone number stay text.
-_INT = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
-_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,18})?(?:[eE][-+]?[0-9]{1,3})?")
+# Plain decimal numbers only: `007`, `1e5` and a telephone number stay the text that they are.
+_INT = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_FLOAT = re.compile(r"-?(?:0|[1-9][0-9]{0,17})\.[0-9]{1,18}")
 
 
 def plain_scalar(text: str) -> Scalar:
@@ -26,6 +25,6 @@ def plain_scalar(text: str) -> Scalar:
         return _BOOL[text]
     if _INT.fullmatch(text):
         return int(text)
-    if _FLOAT.fullmatch(text) and math.isfinite(float(text)):
+    if _FLOAT.fullmatch(text):
         return float(text)
     return text

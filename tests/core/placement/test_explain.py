@@ -1,0 +1,80 @@
+"""The explanation of a placement, for people and for programs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from llmgw_core.placement.explain import explain, lines
+from llmgw_core.placement.place import place
+from llmgw_core.spec import Profile
+
+Build = Callable[..., Any]
+
+GPU = Profile(name="h100-tp2", engine="e", gpu_class="h100-80g", gpus_per_node=2, tensor_parallel=2)
+CPU = Profile(name="cpu", engine="e", cpus=2, memory_mib=512)
+LAST = Profile(name="last", engine="e")
+
+
+def test_what_fits_nowhere_shows_a_table_of_reasons(
+    node: Build, model: Build, fleet: Build, shard: Build
+) -> None:
+    wanted = model(GPU, CPU.model_copy(update={"cpus": 99}))
+    here = fleet(
+        node("node01", gpus=3),
+        node("n2", view={"cordoned": "fan replaced"}),
+        held=(shard("r-0f3", "node01", 0, 1),),
+    )
+    assert lines(wanted, place(wanted, here)) == (
+        "1  h100-tp2 · e · 1 node × 2 h100-80g · does not fit",
+        "   n2       node state   needs a node that is Ready, has cordoned   fan replaced",
+        "   node01   free GPUs    needs 2, has 1                             0,1 held by other/r-0f3",
+        "2  cpu · e · 1 node × 99 CPUs, 512 MiB · does not fit",
+        "   n2       node state   needs a node that is Ready, has cordoned   fan replaced",
+        "   node01   CPUs         needs 99, has 7                            8 in all",
+    )
+
+
+def test_what_fits_shows_where_and_what_was_passed_over(node: Build, model: Build, fleet: Build) -> None:
+    wanted = model(GPU, CPU, LAST)
+    assert lines(wanted, place(wanted, fleet(node("n1")))) == (
+        "1  h100-tp2 · e · 1 node × 2 h100-80g · does not fit",
+        "   n1   GPU class   needs h100-80g, has no GPU",
+        "2  cpu · e · 1 node × 2 CPUs, 512 MiB · fits",
+        "   on n1 2 CPUs, port 20000",
+        "3  last · e · 1 node × 1 CPU · not tried",
+    )
+
+
+def test_gpus_are_named_by_index(node: Build, model: Build, fleet: Build) -> None:
+    wanted = model(GPU)
+    assert lines(wanted, place(wanted, fleet(node("n1", gpus=2))))[1] == "   on n1 GPU 0,1, port 20000"
+
+
+def test_the_data_is_json_and_complete(node: Build, model: Build, fleet: Build) -> None:
+    wanted = model(GPU, CPU)
+    data = explain(wanted, place(wanted, fleet(node("n1"))))
+    assert json.loads(json.dumps(data)) == data
+    assert (data["model"], data["fits"], data["profile"]) == ("m", True, "cpu")
+    assert data["nodes"] == [
+        {
+            "node": "n1",
+            "address": "address-of-n1",
+            "gpus": [],
+            "cpus": 2,
+            "memory_mib": 512,
+            "http_port": 20000,
+        }
+    ]
+    assert data["scores"] == [{"node": "n1", "packing": 1.0, "plugins": [], "total": 1.0}]
+    assert [profile["outcome"] for profile in data["profiles"]] == ["does not fit", "fits"]
+    assert data["profiles"][0]["rejections"] == [
+        {"node": "n1", "constraint": "GPU class", "needed": "h100-80g", "had": "no GPU", "detail": ""}
+    ]
+
+
+def test_without_a_place_there_is_neither_profile_nor_node(model: Build, fleet: Build) -> None:
+    data = explain(model(), place(model(), fleet()))
+    assert (data["fits"], data["profile"], data["nodes"], data["scores"]) == (False, None, [], [])
+    assert data["profiles"][0]["rejections"][0]["node"] == "cluster"
