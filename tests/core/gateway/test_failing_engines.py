@@ -245,13 +245,18 @@ async def test_a_refusal_in_another_form_becomes_one_in_openais(world: Any) -> N
     assert b"secret" not in answer.content
 
 
-@pytest.mark.parametrize(("status", "code"), ((500, "upstream_error"), (401, "upstream_unavailable")))
-async def test_what_the_engine_says_of_itself_stays_inside(world: Any, status: int, code: str) -> None:
+@pytest.mark.parametrize(
+    ("status", "answered", "code"),
+    ((500, 502, "upstream_error"), (401, 502, "upstream_unavailable"), (501, 400, "not_supported")),
+)
+async def test_what_the_engine_says_of_itself_stays_inside(
+    world: Any, status: int, answered: int, code: str
+) -> None:
     """401 most of all: a client would take it for a word about its own key."""
     engine = await world.add_engine()
     engine.script = answering(status, b'{"error":{"message":"secret"}}')
     answer = await world.post(ASK)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (502, code)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (answered, code)
     assert b"secret" not in answer.content
 
 

@@ -22,6 +22,7 @@ AFTER_DONE = 1.0
 """Seconds in which an engine should close its stream after `[DONE]`; then its connection is used again."""
 EVENT_STREAM = "text/event-stream"
 _TRY_ELSEWHERE = frozenset({502, 503, 504})
+_NOT_IMPLEMENTED = 501
 _REFUSES_US = frozenset({401, 403})
 
 
@@ -146,6 +147,9 @@ def _object(body: bytes, *, streamed: bool) -> Any:
 
 def _check_refusal(status: int, body: bytes) -> None:
     """A 4xx in the OpenAI form goes on as it is. Raises ApiError for every other answer."""
+    if status == _NOT_IMPLEMENTED:
+        # llama.cpp says so of embeddings while it runs a chat model: the request is wrong, not the engine.
+        raise ApiError(400, "not_supported", "The engine cannot do this with the model that it runs.")
     if not 400 <= status < 500:
         raise ApiError(502, "upstream_error", f"The engine failed with status {status}.")
     try:
