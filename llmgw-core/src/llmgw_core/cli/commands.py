@@ -26,6 +26,7 @@ BUILT_IN: Mapping[str, CommandEntry] = {
     "gateway": CommandEntry("llmgw_core.cli.gateway", "gateway", "A gateway, in the foreground."),
     "ctl": CommandEntry("llmgw_core.cli.ctl.group", "ctl", "Ask and steer a control plane."),
     "catalog": CommandEntry("llmgw_core.cli.catalog", "catalog", "Check a catalog of models."),
+    "db": CommandEntry("llmgw_core.cli.db", "db", "Make, migrate and check the database."),
     "plugins": CommandEntry("llmgw_core.cli.plugins", "plugins", "Installed plugins and their health."),
     "version": CommandEntry("llmgw_core.cli.version", "version", "Versions of every llmgw package."),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from llmgw_core.cli.commands import installed_commands
@@ -11,7 +11,6 @@ from llmgw_core.cli.up.layout import StateLayout
 from llmgw_core.config import split_address
 from llmgw_core.daemon import bind
 from llmgw_core.listeners import listener
-from llmgw_core.spec.engine import EngineInfo
 from llmgw_core.spec.errors import ConfigError, PortInUse
 
 TRIED_PORTS = 100
@@ -23,14 +22,14 @@ def need_agent() -> None:
         raise ConfigError("the node daemon is not installed here", fix="pip install llmgw-agent")
 
 
-def need_engine(engines: Mapping[str, EngineInfo], name: str | None) -> None:
-    """Raises ConfigError when the engine `name` (any engine for None) has no plugin here."""
-    if name is not None and name not in engines:
+def need_engine(installed: Collection[str], name: str | None) -> None:
+    """Raises ConfigError when the engine `name` (any engine for None) is not among the `installed` ones."""
+    if name is not None and name not in installed:
         raise ConfigError(
             f"the plugin of engine {name!r} is not installed here",
             fix=f'pip install "llmgw-{name}[embedded]"; `llmgw plugins` shows what is there',
         )
-    if not engines:
+    if not installed:
         raise ConfigError(
             "no engine plugin is installed here",
             fix='pip install "llmgw-llamacpp[embedded]" (or llmgw-vllm, llmgw-sglang)',
