@@ -18,7 +18,7 @@ from llmgw_core.credentials import same_token
 from llmgw_core.net import StarletteStream
 from llmgw_core.placement.explain import explain
 from llmgw_core.ports import Stream
-from llmgw_core.spec import ConfigError, LlmgwError, RequestFailed, StoreUnavailable
+from llmgw_core.spec import ConfigError, LlmgwError, NotFound, StoreUnavailable
 from llmgw_core.store.database import SqlStore
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -74,9 +74,8 @@ def _guard(handler: Handler, token: str) -> Handler:
 
 
 def _status_of(error: LlmgwError) -> int:
-    if isinstance(error, StoreUnavailable):
-        return 503
-    return 422 if isinstance(error, ConfigError) else 400
+    statuses = {StoreUnavailable: 503, NotFound: 404, ConfigError: 422}
+    return next((status for kind, status in statuses.items() if isinstance(error, kind)), 400)
 
 
 def _problem(status: int, code: str, message: str, fix: str | None = None) -> JSONResponse:
@@ -156,7 +155,7 @@ class AdminApi:
         snapshot = self._control.snapshot
         model = snapshot.catalog.resolve(name)
         if model is None:
-            return _problem(404, "model_not_found", f"the catalog has no model {name[:64]}")
+            raise NotFound("the catalog has no such model", where=name[:64], fix="see `llmgw ctl models`")
         standing = next(row for row in model_rows(snapshot) if row["name"] == model.name)
         placement = snapshot.placements.get(model.name)
         explanation = explain(model, placement) if placement is not None else None
@@ -183,6 +182,6 @@ class AdminApi:
     def _find(self, prefix: str) -> dict[str, Any]:
         found = [row for row in self._replicas() if str(row["id"]).startswith(prefix)]
         if len(found) != 1:
-            what = "no replica" if not found else f"{len(found)} replicas"
-            raise RequestFailed(f"{what} of that name", where=prefix[:64], fix="see `llmgw ctl replicas`")
+            what = "no replica has" if not found else f"{len(found)} replicas have"
+            raise NotFound(f"{what} an id that begins so", where=prefix[:64], fix="see `llmgw ctl replicas`")
         return found[0]

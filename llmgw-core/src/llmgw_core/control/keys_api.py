@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from llmgw_core.control.app import ControlPlane
-from llmgw_core.spec import RequestFailed
+from llmgw_core.spec import NotFound, RequestFailed
 from llmgw_core.spec.value import ConfigValue
 from llmgw_core.store.database import SqlStore
 from llmgw_core.store.keys import KeyFacts
@@ -52,7 +52,7 @@ class KeysApi:
         """End a key; every gateway is told at once."""
         key = request.path_params["key"]
         if not await self._store.revoke_key(key):
-            raise RequestFailed("no live key has this id", fix="see `llmgw ctl keys list`")
+            raise NotFound("no key has this id", fix="see `llmgw ctl keys list`")
         await self._control.publish_keys()
         return JSONResponse({"revoked": key})
 

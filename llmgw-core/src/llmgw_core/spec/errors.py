@@ -30,6 +30,7 @@ __all__ = [
     "ConfigError",
     "Fenced",
     "LlmgwError",
+    "NotFound",
     "PluginError",
     "PluginFailed",
     "PluginRefused",
@@ -203,3 +204,7 @@ class WireError(StreamError):
 
 class RequestFailed(LlmgwError):
     """Raised by the admin client when the control plane answers with an error or not at all."""
+
+
+class NotFound(RequestFailed):
+    """Raised when an admin API call names a model, replica or key that is not there."""
