@@ -213,7 +213,12 @@ async def test_every_other_path_is_404(world: Any, path: str) -> None:
 
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
-    (("GET", PATH, "POST"), ("PUT", PATH, "POST"), ("TRACE", PATH, "POST"), ("POST", "/v1/models", "GET")),
+    (
+        ("GET", PATH, "POST"),
+        ("PUT", PATH, "POST"),
+        ("TRACE", PATH, "POST"),
+        ("POST", "/v1/models", "GET, HEAD"),
+    ),
 )
 async def test_a_wrong_method_is_405_and_says_which_is_right(
     world: Any, method: str, path: str, allow: str
@@ -221,7 +226,7 @@ async def test_a_wrong_method_is_405_and_says_which_is_right(
     async with world.client() as client:
         answer = await client.request(method, path)
     assert (answer.status_code, code(answer)) == (405, "method_not_allowed")
-    assert allow in answer.headers["allow"].split(", ")
+    assert answer.headers["allow"] == allow
 
 
 @pytest.mark.parametrize("state", ("loading, 40 %", "no node has a free GPU", "failed: out of memory"))

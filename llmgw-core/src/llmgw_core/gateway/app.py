@@ -178,7 +178,7 @@ async def _api_error(_: Request, error: ApiError) -> Response:
 async def _http_error(request: Request, error: HTTPException) -> Response:
     if error.status_code != 405:
         return await _api_error(request, not_found())
-    allow = (error.headers or {}).get("Allow", "")
+    allow = ", ".join(sorted((error.headers or {}).get("Allow", "").split(", ")))
     message = f"This path takes {allow}."
     return await _api_error(request, ApiError(405, "method_not_allowed", message, headers={"allow": allow}))
 

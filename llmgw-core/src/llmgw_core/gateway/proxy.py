@@ -137,7 +137,7 @@ class Proxy:
         except UpstreamFailed as error:
             if not error.stale:
                 raise
-            # The engine closed an idle connection in the moment we used it: nothing was processed.
+            # Engines close idle connections, sometimes in the moment of use. One that died refuses the next.
             return await self.upstream.send(message)
 
     def _message(self, endpoint: Endpoint, request: ModelRequest, exchange: Exchange) -> UpstreamRequest:

@@ -44,7 +44,7 @@ KEEP_ALIVE = 75
 """Seconds that an idle connection of a client stays open."""
 AFTER_CUT = 2.0
 """Seconds that clients get to receive their error events when the time to drain is over."""
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("llmgw_core.gateway.worker")  # not `__main__`
 
 
 def main() -> int:
