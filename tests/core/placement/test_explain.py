@@ -6,7 +6,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from llmgw_core.placement.explain import explain, lines
+from llmgw_core.catalog.model import Model
+from llmgw_core.inventory.inventory import Inventory
+from llmgw_core.placement.explain import explain, explanation_lines
 from llmgw_core.placement.place import place
 from llmgw_core.spec import Profile
 
@@ -15,6 +17,11 @@ Build = Callable[..., Any]
 GPU = Profile(name="h100-tp2", engine="e", gpu_class="h100-80g", gpus_per_node=2, tensor_parallel=2)
 CPU = Profile(name="cpu", engine="e", cpus=2, memory_mib=512)
 LAST = Profile(name="last", engine="e")
+
+
+def shown(model: Model, fleet: Inventory) -> tuple[str, ...]:
+    """What a person reads, after a way over the wire."""
+    return explanation_lines(json.loads(json.dumps(explain(model, place(model, fleet)))))
 
 
 def test_what_fits_nowhere_shows_a_table_of_reasons(
@@ -26,7 +33,7 @@ def test_what_fits_nowhere_shows_a_table_of_reasons(
         node("n2", view={"cordoned": "fan replaced"}),
         held=(shard("r-0f3", "node01", 0, 1),),
     )
-    assert lines(wanted, place(wanted, here)) == (
+    assert shown(wanted, here) == (
         "1  h100-tp2 · e · 1 node × 2 h100-80g · does not fit",
         "   n2       node state   needs a node that is Ready, has cordoned   fan replaced",
         "   node01   free GPUs    needs 2, has 1                             0,1 held by other/r-0f3",
@@ -38,7 +45,7 @@ def test_what_fits_nowhere_shows_a_table_of_reasons(
 
 def test_what_fits_shows_where_and_what_was_passed_over(node: Build, model: Build, fleet: Build) -> None:
     wanted = model(GPU, CPU, LAST)
-    assert lines(wanted, place(wanted, fleet(node("n1")))) == (
+    assert shown(wanted, fleet(node("n1"))) == (
         "1  h100-tp2 · e · 1 node × 2 h100-80g · does not fit",
         "   n1   GPU class   needs h100-80g, has no GPU",
         "2  cpu · e · 1 node × 2 CPUs, 512 MiB · fits",
@@ -49,7 +56,7 @@ def test_what_fits_shows_where_and_what_was_passed_over(node: Build, model: Buil
 
 def test_gpus_are_named_by_index(node: Build, model: Build, fleet: Build) -> None:
     wanted = model(GPU)
-    assert lines(wanted, place(wanted, fleet(node("n1", gpus=2))))[1] == "   on n1 GPU 0,1, port 20000"
+    assert shown(wanted, fleet(node("n1", gpus=2)))[1] == "   on n1 GPU 0,1, port 20000"
 
 
 def test_the_data_is_json_and_complete(node: Build, model: Build, fleet: Build) -> None:
