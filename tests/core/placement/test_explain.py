@@ -21,7 +21,7 @@ LAST = Profile(name="last", engine="e")
 
 def shown(model: Model, fleet: Inventory) -> tuple[str, ...]:
     """What a person reads, after a way over the wire."""
-    return explanation_lines(json.loads(json.dumps(explain(model, place(model, fleet)))))
+    return tuple(explanation_lines(json.loads(json.dumps(explain(model, place(model, fleet))))))
 
 
 def test_what_fits_nowhere_shows_a_table_of_reasons(

@@ -25,12 +25,6 @@ def explain(model: Model, result: Placement | Unschedulable) -> dict[str, Any]:
     }
 
 
-def lines(model: Model, result: Placement | Unschedulable) -> tuple[str, ...]:
-    """The answer as lines for a terminal, without colour."""
-    data = explain(model, result)
-    return tuple(explanation_lines(data))
-
-
 def _profile(profile: Profile, placed: Placement | None, rejections: Iterable[Rejection]) -> dict[str, Any]:
     fits = placed is not None and placed.profile.name == profile.name
     own = [rejection for rejection in rejections if rejection.profile == profile.name]
@@ -67,7 +61,7 @@ def _score(score: CandidateScore) -> dict[str, Any]:
     return {"node": score.candidate, "packing": score.packing, "plugins": plugins, "total": score.total}
 
 
-def explanation_lines(data: dict[str, Any]) -> Iterator[str]:
+def explanation_lines(data: Mapping[str, Any]) -> Iterator[str]:
     """What `explain` returned (as it is, or come through JSON) as lines for a terminal."""
     for number, profile in enumerate(data["profiles"], start=1):
         yield f"{number}  {profile['name']} · {profile['engine']} · {profile['needs']} · {profile['outcome']}"
