@@ -237,7 +237,9 @@ class Environment:
     def _install_members(self) -> None:
         editable = [argument for member in members() for argument in ("-e", str(member))]
         options = ["install", "--no-deps", "--no-build-isolation", *editable]
-        run(f"installing {len(members())} members", self.pip(*options))
+        uv = [str(self.python), "-m", "uv", "pip", *options, "--offline", "--python", str(self.python)]
+        step = f"installing {len(members())} members"
+        run(step, uv if self._works("-m", "uv", "--version") else self.pip(*options))
 
     def _make_overlay(self) -> None:
         """The oldest pluggy of the declared range, outside the environment, for the tests that need it."""
