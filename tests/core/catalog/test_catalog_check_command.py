@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 from llmgw_core.cli.main import llmgw
 from llmgw_core.plugins import PluginHost
-from llmgw_core.spec import EngineInfo
+from llmgw_core.spec import Command, EngineInfo, Unsupported
 
 GOOD = "version: 1\nmodels:\n  m: {source: /m, profiles: [{engine: llamacpp}]}\n"
 BAD = "version: 1\nmodels:\n  m: {source: /m, profiles: [{engine: llamacpp, cpus: 0, nods: 1}]}\n"
@@ -20,7 +20,15 @@ CPUS, NODS = BAD.splitlines()[2].index("0") + 1, BAD.splitlines()[2].index("nods
 
 @pytest.fixture(autouse=True)
 def _plugins(engines: Mapping[str, EngineInfo], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(PluginHost, "load", lambda: SimpleNamespace(engines=engines))
+    def call_one(engine: str, hook: str, **arguments: object) -> tuple[Command, ...]:
+        assert hook == "llmgw_engine_commands"
+        assert set(arguments) == {"shard", "launch"}
+        if engine == "cpuonly":
+            raise Unsupported("source", "it serves nothing")
+        return (Command(name="engine", argv=(engine,)),)
+
+    host = SimpleNamespace(engines=engines, call_one=call_one)
+    monkeypatch.setattr(PluginHost, "load", lambda: host)
 
 
 def check(path: Path, *options: str) -> Result:
@@ -58,6 +66,14 @@ def test_warnings_are_shown_and_exit_0(tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert f"{file}:3:31: warning: models.a.fallbacks[0]: " in result.stderr
     assert result.stdout == "2 models, no error, 1 warning\n"
+
+
+def test_what_the_engines_plugin_refuses_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text(GOOD.replace("llamacpp", "cpuonly"))
+    result = check(file)
+    assert result.exit_code == 1
+    assert f"{file}:3:15: error: models.m.source: it serves nothing" in result.stderr
 
 
 def test_json_is_one_document(tmp_path: Path) -> None:

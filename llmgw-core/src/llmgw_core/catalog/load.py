@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from llmgw_core.catalog.document import Defect, read_document
 from llmgw_core.catalog.draft import Drafting
+from llmgw_core.catalog.dry_run import Commands, dry_run
 from llmgw_core.catalog.fault import Fault, show_path
 from llmgw_core.catalog.model import Catalog
 from llmgw_core.catalog.nodes import Node, mark_of
@@ -24,10 +25,16 @@ class LoadedCatalog:
 
 
 def load_catalog(
-    text: str | bytes, *, file: str, engines: Mapping[str, EngineInfo], revision: str = ""
+    text: str | bytes,
+    *,
+    file: str,
+    engines: Mapping[str, EngineInfo],
+    revision: str = "",
+    commands: Commands | None = None,
 ) -> LoadedCatalog:
     """The catalog in `text`; `file` is only its name in messages, `engines` what plugins offer.
 
+    With `commands`, what has no other fault is also shown to the engines' plugins, which may refuse it.
     Raises CatalogError with every problem of the file, in file order, warnings included.
     """
     root, defects = read_document(text)
@@ -37,13 +44,23 @@ def load_catalog(
     drafting = Drafting()
     models = drafting.models(root.plain())
     faults = [*drafting.faults, *check(models, engines)]
-    problems = sorted(
-        [*problems, *(_of_fault(fault, root, file) for fault in faults)],
-        key=lambda problem: (problem.line, problem.column),
-    )
+    problems.extend(_of_fault(fault, root, file) for fault in faults)
+    _refuse_errors(problems)
+    catalog = resolve(models, revision)
+    if commands is not None:
+        refused = dry_run(catalog, engines, commands)
+        problems.extend(_of_fault(fault, root, file) for fault in refused)
+        _refuse_errors(problems)
+    return LoadedCatalog(catalog, _in_file_order(problems))
+
+
+def _refuse_errors(problems: list[Problem]) -> None:
     if any(problem.severity == "error" for problem in problems):
-        raise CatalogError(tuple(problems))
-    return LoadedCatalog(resolve(models, revision), tuple(problems))
+        raise CatalogError(_in_file_order(problems))
+
+
+def _in_file_order(problems: list[Problem]) -> tuple[Problem, ...]:
+    return tuple(sorted(problems, key=lambda problem: (problem.line, problem.column)))
 
 
 def _empty(file: str) -> Problem:

@@ -38,6 +38,7 @@ def check(file: Path, as_json: bool) -> None:
 
 
 def _load(file: Path) -> LoadedCatalog:
+    from llmgw_core.catalog.dry_run import commands_by_hook
     from llmgw_core.catalog.load import load_catalog
     from llmgw_core.plugins import PluginHost
     from llmgw_core.spec.errors import ConfigError
@@ -46,7 +47,9 @@ def _load(file: Path) -> LoadedCatalog:
         content = file.read_bytes()
     except OSError as error:
         raise ConfigError(f"the catalog cannot be read: {error.strerror}", where=str(file)) from None
-    return load_catalog(content, file=str(file), engines=PluginHost.load().engines)
+    host = PluginHost.load()
+    commands = commands_by_hook(host.call_one)
+    return load_catalog(content, file=str(file), engines=host.engines, commands=commands)
 
 
 def _show(problems: tuple[Problem, ...], loaded: LoadedCatalog | None, as_json: bool) -> None:
