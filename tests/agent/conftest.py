@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from llmgw_agent import procfs
 from llmgw_agent.daemon import Agent
 from llmgw_agent.disk import FileDisk
 from llmgw_agent.host import LinuxHost
@@ -179,6 +180,7 @@ class ControlPlane:
             try:
                 yield theirs
             finally:
+                self.stream = self.echoed = None
                 await theirs.close()
                 await ours.close()
                 group.cancel_scope.cancel()
@@ -278,6 +280,13 @@ class Node:
             await group.start(agent.run)
             yield agent
             group.cancel_scope.cancel()
+
+    async def kill(self, pid: int) -> None:
+        """End a process by force, and return when it is dead."""
+        os.kill(pid, signal.SIGKILL)
+        with anyio.fail_after(DEADLINE):
+            while (found := procfs.stat(pid)) and not found.dead:
+                await anyio.sleep(0.01)
 
     def left(self) -> list[int]:
         """Pids of this node's engines that still live."""

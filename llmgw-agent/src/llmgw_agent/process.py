@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -184,7 +185,17 @@ def _spawn(argv: list[str], env: dict[str, str], work_dir: str, output: str) -> 
     # Reaping is done by pidfd, and an engine outlives this agent: without a return code the object would
     # warn when it is dropped, and Popen would wait for the pid behind our back.
     child.returncode = 0
+    _wait_for_environ(child.pid)
     return child.pid
+
+
+def _wait_for_environ(pid: int) -> None:
+    """The kernel lets the parent go on before the new program's environment can be read.
+
+    Without it the process could not be identified, and so not be signalled, for its first moments.
+    """
+    while not procfs.environ(pid) and (found := procfs.stat(pid)) and not found.dead:
+        time.sleep(0.001)
 
 
 def _reap(descriptor: int) -> Exit:
