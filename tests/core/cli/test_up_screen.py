@@ -110,6 +110,12 @@ def test_a_failed_model_shows_class_reason_last_lines_and_what_to_do() -> None:
     ]
 
 
+def test_a_further_attempt_is_shown_as_what_it_is_and_not_as_the_last_failure() -> None:
+    again = model("loading", reason="no answer to the probe", failure=BROKEN)
+    row = screen(sight(again, replicas=[replica("Failed", failure=BROKEN), replica("Loading")]))["tiny"]
+    assert (row.state, row.text, row.detail, row.notes) == ("loading", "llamacpp 11549", "1.5 s", ())
+
+
 def test_a_model_that_fits_nowhere_shows_what_is_wrong_with_the_engines() -> None:
     node = {**NODE, "engines": [{"name": "llamacpp", "version": None, "problems": ["not on PATH"]}]}
     shown = screen(sight(model("unschedulable", reason="n: engine: needs llamacpp"), node=node))
@@ -167,6 +173,7 @@ def test_on_a_terminal_rows_are_drawn_in_place_and_what_comes_later_is_lines(
 
     monkeypatch.setattr("rich.console.Console", console)
     live = printer.LivePrinter()
+    live.say("llmgw 0.1.0")
     live.show([Row("tiny", "loading", "llamacpp", "1.0 s", 0.5)])
     live.show([Row("tiny", "ready", "llamacpp", notes=("→ [b]as it is[/b]",))])
     live.say("curl …")
@@ -175,7 +182,11 @@ def test_on_a_terminal_rows_are_drawn_in_place_and_what_comes_later_is_lines(
     drawn = terminal.getvalue()
     assert "50 %" in drawn
     assert "[b]as it is[/b]" in drawn
-    assert capsys.readouterr().out.splitlines() == ["curl …", line(Row("tiny", "failed", "crash"))]
+    assert capsys.readouterr().out.splitlines() == [
+        "llmgw 0.1.0",
+        "curl …",
+        line(Row("tiny", "failed", "crash")),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ PATIENCE = 240.0
 """Seconds that a child may take to end by itself; an agent drains its engines first."""
 LONG = 10.0
 """After that many seconds a person should hear what it waits for."""
-HURRIED = 5.0
+HURRIED = 10.0
 """The same after a second Ctrl-C."""
 NAMES = {"agent": "agent", "gateway": "gateway", "server": "control plane"}
 

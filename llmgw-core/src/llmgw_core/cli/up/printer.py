@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 NAME_WIDTH = 15
+MAX_NAME_WIDTH = 40
 STATE_WIDTH = 13
 COLOURS = {"ready": "green", "failed": "red", "down": "red", "unschedulable": "red"}
 
@@ -38,9 +39,10 @@ class LinePrinter:
         self._last: dict[str, tuple[object, ...]] = {}
 
     def show(self, rows: Sequence[Row]) -> None:
+        width = _name_width(rows)
         for row in rows:
             if self._last.get(row.name) != row.news:
-                click.echo(line(row))
+                click.echo(line(row, width))
         self.remember(rows)
 
     def remember(self, rows: Sequence[Row]) -> None:
@@ -57,7 +59,7 @@ class LinePrinter:
 
 
 class LivePrinter:
-    """Redraws the rows in place until it is settled; NO_COLOR is honoured by rich."""
+    """Redraws the rows in place, from the first ones until it is settled; rich honours NO_COLOR."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -67,17 +69,18 @@ class LivePrinter:
         self._rows: Sequence[Row] = ()
         self._live = Live(console=Console(highlight=False), auto_refresh=False)
         self._settled = False
-        self._live.start()
 
     def show(self, rows: Sequence[Row]) -> None:
         if self._settled:
             self._lines.show(rows)
-        else:
-            self._rows = rows
-            self._live.update(_picture(rows), refresh=True)
+            return
+        self._rows = rows
+        self._live.start()
+        self._live.update(_picture(rows), refresh=True)
 
     def say(self, text: str) -> None:
-        self.settle()
+        if self._live.is_started:
+            self.settle()
         self._lines.say(text)
 
     def settle(self) -> None:
@@ -92,12 +95,16 @@ def printer() -> Printer:
     return LivePrinter() if sys.stdout.isatty() else LinePrinter()
 
 
-def line(row: Row) -> str:
-    """A row, and its notes, as text."""
+def _name_width(rows: Sequence[Row]) -> int:
+    return min(max([NAME_WIDTH, *(len(row.name) for row in rows)]), MAX_NAME_WIDTH)
+
+
+def line(row: Row, width: int = NAME_WIDTH) -> str:
+    """A row, and its notes, as text; `width` is that of the names."""
     share = "" if row.progress is None else f"{row.progress * 100:.0f} %"
     parts = [part for part in (row.text, share, row.detail) if part]
-    head = f"  {row.name:<{NAME_WIDTH}} {row.state:<{STATE_WIDTH}} {'  '.join(parts)}".rstrip()
-    return "\n".join([head, *(f"{'':{NAME_WIDTH + 3}}{note}" for note in row.notes)])
+    head = f"  {row.name:<{width}} {row.state:<{STATE_WIDTH}} {'  '.join(parts)}".rstrip()
+    return "\n".join([head, *(f"{'':{width + 3}}{note}" for note in row.notes)])
 
 
 def _picture(rows: Sequence[Row]) -> RenderableType:
@@ -106,15 +113,16 @@ def _picture(rows: Sequence[Row]) -> RenderableType:
     from rich.table import Table
     from rich.text import Text
 
+    width = _name_width(rows)
     parts: list[RenderableType] = []
     for row in rows:
         table = Table.grid(padding=(0, 1))
-        table.add_column(min_width=NAME_WIDTH + 2)
+        table.add_column(min_width=width + 2)
         table.add_column(min_width=STATE_WIDTH)
         bar = ProgressBar(total=1.0, completed=row.progress, width=18) if row.progress is not None else ""
         share = "" if row.progress is None else f"{row.progress * 100:3.0f} %"
         state = Text(row.state, style=COLOURS.get(row.state.lower(), "yellow"))
         table.add_row(Text(f"  {row.name}"), state, Text(row.text), bar, Text(share), Text(row.detail))
         parts.append(table)
-        parts += [Text(f"{'':{NAME_WIDTH + 3}}{note}") for note in row.notes]
+        parts += [Text(f"{'':{width + 3}}{note}") for note in row.notes]
     return Group(*parts)

@@ -113,7 +113,7 @@ def _model(model: ModelRow, sight: Sight) -> Row:
     replica = _foremost(sight.replicas_of(model.name))
     if model.state == "ready" and replica is not None:
         return Row(model.name, "ready", _engine(replica) + (", adopted" if replica.adopted else ""))
-    if model.failure is not None or replica is None or model.state in {"failed", "unschedulable"}:
+    if replica is None or model.state in {"failed", "unschedulable"}:
         return _held_up(model)
     return Row(model.name, model.state, _engine(replica), _progress(replica), replica.progress)
 
