@@ -5,22 +5,33 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
-from llmgw_core.spec import MAX_MESSAGE_BYTES
+from llmgw_core.spec.wire import MAX_MESSAGE_BYTES
 
 
 class HttpServer(uvicorn.Server):
     """uvicorn without its signal handlers, serving one socket that the daemon bound itself.
 
-    uvicorn must never bind: a busy port would be SystemExit out of the task group.
+    uvicorn must never bind: a busy port would be SystemExit out of the task group. `websockets`: whether
+    streams are served. `keep_alive`: seconds that an idle connection stays open. `drain_timeout`: seconds
+    that open requests get after `drain`; None for as long as they take.
     """
 
-    def __init__(self, app: ASGIApp, *, drain_timeout: float) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        websockets: bool = False,
+        keep_alive: int = 5,
+        drain_timeout: int | None = None,
+    ) -> None:
+        protocol: Literal["websockets-sansio", "none"] = "websockets-sansio" if websockets else "none"
         super().__init__(
             uvicorn.Config(
                 app,
@@ -29,10 +40,12 @@ class HttpServer(uvicorn.Server):
                 log_config=None,
                 log_level="warning",
                 server_header=False,
-                proxy_headers=False,  # on by default, and it trusts loopback: a client could pose as another
-                ws="websockets-sansio",
+                # On by default, and believed from loopback: any local process could pose as another.
+                proxy_headers=False,
+                ws=protocol,
                 ws_max_size=MAX_MESSAGE_BYTES,
-                timeout_graceful_shutdown=max(int(drain_timeout), 1),
+                timeout_keep_alive=keep_alive,
+                timeout_graceful_shutdown=drain_timeout,
             )
         )
 

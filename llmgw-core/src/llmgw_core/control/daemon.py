@@ -19,7 +19,7 @@ from llmgw_core.spec import ConfigError
 from llmgw_core.store.database import open_store
 from llmgw_core.system import SystemClock, SystemRand
 
-DRAIN_TIMEOUT = 2.0
+DRAIN_TIMEOUT = 2
 """Streams are long: agents and gateways reconnect by themselves, so nobody waits for them."""
 
 
@@ -42,7 +42,9 @@ async def run_server(config: ServerConfig) -> None:
             rand=rand,
             timers=config.timers,
         )
-        server = HttpServer(build(control, store, _tokens(config)), drain_timeout=DRAIN_TIMEOUT)
+        server = HttpServer(
+            build(control, store, _tokens(config)), websockets=True, drain_timeout=DRAIN_TIMEOUT
+        )
         async with anyio.create_task_group() as tasks:
             await tasks.start(stop_signals, server.drain, server.abort)
             tasks.start_soon(_hang_up, control)

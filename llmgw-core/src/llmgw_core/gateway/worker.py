@@ -12,8 +12,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -21,9 +20,6 @@ from pathlib import Path
 import anyio
 from anyio.abc import TaskGroup
 from pydantic import ValidationError
-from starlette.types import ASGIApp
-from uvicorn.config import Config
-from uvicorn.server import Server
 
 from llmgw_core.config import GatewayConfig
 from llmgw_core.daemon import StateLock, bind, notify, stop_signals
@@ -35,6 +31,7 @@ from llmgw_core.gateway.uplink import Uplink
 from llmgw_core.gateway.upstream import Httpx2Upstream
 from llmgw_core.logging import set_up
 from llmgw_core.net import HttpNet
+from llmgw_core.serving import HttpServer
 from llmgw_core.spec import ConfigError, LlmgwError
 from llmgw_core.system import SystemClock, SystemRand
 
@@ -82,7 +79,8 @@ async def serve(config: GatewayConfig, listening: socket.socket) -> None:
     journal = Journal(config.spool_dir, clock, rand)
     upstream = Httpx2Upstream(config.limits.connect_timeout)
     app = build_app(Gateway(state, Proxy(state, upstream, journal), clock, rand, config.limits))
-    server = _QuietServer(_uvicorn_config(app))
+    # Longer than clients' pools keep a connection: whoever closes first must not be the one asked.
+    server = HttpServer(app, keep_alive=KEEP_ALIVE)
     try:
         async with anyio.create_task_group() as group:
             stopper = _Stopper(group, server, state, config.limits.drain_timeout)
@@ -102,7 +100,7 @@ async def serve(config: GatewayConfig, listening: socket.socket) -> None:
                 group.start_soon(uplink(url).run)
             notify("READY=1")
             _log.info("serving", extra={"listen": config.listen})
-            await server.serve(sockets=[listening])
+            await server.run_on(listening)
             group.cancel_scope.cancel()
     finally:
         await upstream.aclose()
@@ -112,7 +110,7 @@ async def serve(config: GatewayConfig, listening: socket.socket) -> None:
 class _Stopper:
     """Ends the process: no new connections, what runs may finish for a while, then it is cut."""
 
-    def __init__(self, group: TaskGroup, server: Server, state: GatewayState, patience: float) -> None:
+    def __init__(self, group: TaskGroup, server: HttpServer, state: GatewayState, patience: float) -> None:
         self._group = group
         self._server = server
         self._state = state
@@ -122,7 +120,7 @@ class _Stopper:
         """Stop accepting and let requests finish."""
         notify("STOPPING=1")
         self._state.stopping = True
-        self._server.should_exit = True
+        self._server.drain()
         self._group.start_soon(self._cut_later)
 
     def at_once(self) -> None:
@@ -135,31 +133,6 @@ class _Stopper:
         self._state.cut_all()
         await anyio.sleep(AFTER_CUT)
         self.at_once()
-
-
-class _QuietServer(Server):
-    """uvicorn without signal handlers: the process has its own."""
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Capture nothing."""
-        yield
-
-
-def _uvicorn_config(app: ASGIApp) -> Config:
-    return Config(
-        app,
-        lifespan="off",
-        ws="none",
-        log_level="warning",
-        # Longer than clients' pools keep a connection: whoever closes first must not be the one asked.
-        timeout_keep_alive=KEEP_ALIVE,
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        # On by default, and believed from loopback: any local process could claim to be somebody else.
-        proxy_headers=False,
-    )
 
 
 def _read_token(path: Path) -> str:
