@@ -47,7 +47,7 @@ class Inventory:
 
     @cached_property
     def _by_node(self) -> Mapping[str, tuple[Shard, ...]]:
-        once = {shard.shard: shard for shard in reversed(self.held)}
+        once = {shard.shard: shard for shard in self.held}
         by_node: dict[str, tuple[Shard, ...]] = {}
         for name in sorted(once):
             shard = once[name]
