@@ -18,7 +18,8 @@ IMPORT_ALL = """
 import importlib, pkgutil
 root = importlib.import_module({package!r})
 for found in pkgutil.walk_packages(root.__path__, root.__name__ + "."):
-    if not found.name.endswith("__main__"):
+    # __main__ runs the program, and alembic runs env.py itself, inside a migration.
+    if not found.name.endswith(("__main__", ".migrations.env")):
         importlib.import_module(found.name)
 """
 OPEN_STORE = """
