@@ -32,7 +32,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and not args[0].startswith("-") and args[0] not in self.entries():
+        known = not args or args[0].startswith("-") or args[0] in BUILT_IN
+        if not known and args[0] not in self.entries():
             raise click.UsageError(_unknown(args[0], list(self.entries())), ctx)
         return super().resolve_command(ctx, args)
 
