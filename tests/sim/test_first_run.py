@@ -9,6 +9,7 @@ import anyio
 import pytest
 from anyio.abc import TaskGroup, TaskStatus
 from llmgw_agent.daemon import Agent
+from llmgw_core.catalog.dry_run import commands_by_hook
 from llmgw_core.config import AgentConfig
 from llmgw_core.control.app import ControlPlane
 from llmgw_core.plugins import PluginHost
@@ -40,9 +41,9 @@ class Text:
     def __init__(self, text: str) -> None:
         self.text = text
 
-    async def read(self) -> str:
+    async def read(self) -> bytes:
         await anyio.lowlevel.checkpoint()
-        return self.text
+        return self.text.encode()
 
 
 class Cluster:
@@ -62,6 +63,7 @@ class Cluster:
             await self.world.store.facts(),
             engines=self.plugins.engines,
             plugins=None,
+            commands=commands_by_hook(self.plugins.call_one),
             catalog=self.catalog,
             clock=self.world.clock,
             rand=self.world.rand("control"),

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from llmgw_core.catalog.dry_run import commands_by_hook
 from llmgw_core.control.app import ControlPlane
 from llmgw_core.plugins import PluginHost
 from llmgw_core.ports import Stream
@@ -39,9 +40,9 @@ class Text:
     def __init__(self) -> None:
         self.text = CATALOG
 
-    async def read(self) -> str:
+    async def read(self) -> bytes:
         await anyio.lowlevel.checkpoint()
-        return self.text
+        return self.text.encode()
 
 
 @dataclass
@@ -108,6 +109,7 @@ async def _rig(tasks: TaskGroup) -> Rig:
         await world.store.facts(),
         engines=plugins.engines,
         plugins=None,
+        commands=commands_by_hook(plugins.call_one),
         catalog=catalog,
         clock=world.clock,
         rand=world.rand("control"),

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import httpx2
 import pytest
+from llmgw_core.catalog.dry_run import commands_by_hook
 from llmgw_core.control.admin import build
 from llmgw_core.control.app import ControlPlane
 from llmgw_core.control.catalogs import CatalogFile
@@ -45,6 +46,7 @@ async def admin(tmp_path: Path, catalog: Path) -> AsyncIterator[httpx2.AsyncClie
             await store.facts(),
             engines=plugins.engines,
             plugins=None,
+            commands=commands_by_hook(plugins.call_one),
             catalog=CatalogFile(catalog),
             clock=clock,
             rand=rand,

@@ -8,6 +8,7 @@ from importlib.metadata import version
 import anyio
 from anyio.abc import TaskStatus
 
+from llmgw_core.catalog.dry_run import Commands
 from llmgw_core.catalog.model import Catalog
 from llmgw_core.control.agents import AgentHub
 from llmgw_core.control.catalogs import CatalogKeeper, CatalogSource
@@ -35,6 +36,7 @@ class ControlPlane:
         *,
         engines: Mapping[str, EngineInfo],
         plugins: PlacementPlugins | None,
+        commands: Commands | None,
         catalog: CatalogSource | None,
         clock: Clock,
         rand: Rand,
@@ -60,7 +62,9 @@ class ControlPlane:
         )
         self.gateways = GatewayHub(store, facts, control=control, events=self.events, timers=timers)
         self._tables = TableMaker(self.gateways)
-        self._catalogs = CatalogKeeper(store, engines, source=catalog, rand=rand, events=self.events)
+        self._catalogs = CatalogKeeper(
+            store, engines, commands=commands, source=catalog, rand=rand, events=self.events
+        )
         self.loop = ControlLoop(
             store=store,
             fleet=self._fleet,

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import anyio.to_thread
 
+from llmgw_core.catalog.dry_run import Commands
 from llmgw_core.catalog.load import LoadedCatalog, load_catalog
 from llmgw_core.catalog.model import Catalog
 from llmgw_core.control.events import EventLog
@@ -26,8 +27,8 @@ class CatalogSource(Protocol):
     def name(self) -> str:
         """What errors call it."""
 
-    async def read(self) -> str:
-        """Its text. Raises ConfigError when it cannot be read."""
+    async def read(self) -> bytes:
+        """Its content. Raises ConfigError when it cannot be read."""
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,12 @@ class CatalogFile:
         """The path."""
         return str(self.path)
 
-    async def read(self) -> str:
-        """The text of the file."""
+    async def read(self) -> bytes:
+        """The content of the file."""
         try:
-            return (await anyio.to_thread.run_sync(self.path.read_bytes)).decode()
+            return await anyio.to_thread.run_sync(self.path.read_bytes)
         except OSError as error:
             raise ConfigError(f"cannot be read: {error.strerror or error}", where=self.name) from None
-        except UnicodeDecodeError as error:
-            raise ConfigError(
-                f"is not UTF-8: {error.reason} at byte {error.start}", where=self.name
-            ) from None
 
 
 @dataclass(frozen=True)
@@ -69,11 +66,12 @@ class CatalogKeeper:
         store: Store,
         engines: Mapping[str, EngineInfo],
         *,
+        commands: Commands | None,
         source: CatalogSource | None,
         rand: Rand,
         events: EventLog,
     ) -> None:
-        self._store, self._engines = store, engines
+        self._store, self._engines, self._commands = store, engines, commands
         self._source, self._rand, self._events = source, rand, events
 
     async def start(self) -> CatalogInUse:
@@ -98,8 +96,9 @@ class CatalogKeeper:
             if stored is None:
                 return CatalogInUse(Catalog(), await self._store.catalog_revisions())
             return await self._use(stored, self._load(stored.text, STORE_NAME, stored.revision))
-        text = await self._source.read()
-        loaded = self._load(text, self._source.name, "")
+        content = await self._source.read()
+        loaded = self._load(content, self._source.name, "")
+        text = content.decode()  # it was loaded, so it is UTF-8
         if stored is None or stored.text != text:
             stored = await self._store.save_catalog(text, FILE_ORIGIN, self._rand.token()[:8])
             self._events.add("catalog_applied", stored.revision, f"from {self._source.name}")
@@ -107,8 +106,10 @@ class CatalogKeeper:
                 self._events.add("catalog_warning", stored.revision, str(warning))
         return await self._use(stored, self._load(text, self._source.name, stored.revision))
 
-    def _load(self, text: str, file: str, revision: str) -> LoadedCatalog:
-        return load_catalog(text, file=file, engines=self._engines, revision=revision)
+    def _load(self, text: str | bytes, file: str, revision: str) -> LoadedCatalog:
+        return load_catalog(
+            text, file=file, engines=self._engines, revision=revision, commands=self._commands
+        )
 
     async def _use(self, row: CatalogRow, loaded: LoadedCatalog) -> CatalogInUse:
         return CatalogInUse(loaded.catalog, await self._store.catalog_revisions())

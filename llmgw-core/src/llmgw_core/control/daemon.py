@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 
+from llmgw_core.catalog.dry_run import commands_by_hook
 from llmgw_core.config import ServerConfig
 from llmgw_core.control.admin import build
 from llmgw_core.control.app import ControlPlane
@@ -37,6 +38,7 @@ async def run_server(config: ServerConfig) -> None:
             await store.facts(),
             engines=plugins.engines,
             plugins=HookPlugins(plugins.call_each),
+            commands=commands_by_hook(plugins.call_one),
             catalog=CatalogFile(config.catalog) if config.catalog else None,
             clock=clock,
             rand=rand,

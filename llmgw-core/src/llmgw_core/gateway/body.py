@@ -28,7 +28,7 @@ class Span:
 
 
 def deeper_than(body: bytes, limit: int) -> bool:
-    """Whether arrays and objects nest deeper than `limit`; also for what is no valid JSON.
+    """Whether arrays and objects nest deeper than `limit`; a body that is cut off counts as far as it goes.
 
     Works on the brackets alone, one level a pass, so that the time is linear and spent outside Python.
     """
@@ -37,7 +37,8 @@ def deeper_than(body: bytes, limit: int) -> bool:
         if not brackets:
             return False
         brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
+    # Pairs that are left are deeper than the passes made; brackets without a partner are no valid JSON.
+    return b"[]" in brackets or brackets.count(b"[") > limit
 
 
 def top_level_values(body: bytes, name: str) -> list[Span]:

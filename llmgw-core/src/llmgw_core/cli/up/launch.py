@@ -39,12 +39,14 @@ def launch(layout: StateLayout, source: CatalogSource, listen: str, *, keep_engi
 
 
 def _check_catalog(source: CatalogSource) -> None:
+    from llmgw_core.catalog.dry_run import commands_by_hook
     from llmgw_core.catalog.load import load_catalog
     from llmgw_core.plugins import PluginHost
 
-    engines = PluginHost.load().engines
-    need_engine(engines, source.engine)
-    load_catalog(source.text, file=str(source.file), engines=engines)
+    plugins = PluginHost.load()
+    need_engine(plugins.engines, source.engine)
+    commands = commands_by_hook(plugins.call_one)
+    load_catalog(source.text, file=str(source.file), engines=plugins.engines, commands=commands)
 
 
 def _plan(layout: StateLayout, source: CatalogSource, listen: str) -> UpPlan:
