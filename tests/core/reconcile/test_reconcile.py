@@ -147,6 +147,19 @@ def test_a_replica_stopped_on_its_node_is_no_failure_and_is_placed_anew() -> Non
     assert [entry.shard.replica for entry in decision.put] == [NEW]
 
 
+def test_an_intent_that_never_left_is_no_failure_when_its_leadership_ended() -> None:
+    one = shard()
+    old = intent(one, epoch=Epoch(number=0, control="before"), number=None)
+    decision = run(catalog(model()), actual(view("n1"), intents=(old,)))
+    assert (decision.drop, decision.backoff) == ((one.shard,), {})
+    assert [entry.shard.replica for entry in decision.put] == [NEW]
+
+
+def test_nothing_is_placed_on_a_node_that_is_leaving() -> None:
+    leaving = view("n1", report=report("n1", draining=True))
+    assert run(catalog(model()), actual(leaving)).put == ()
+
+
 def test_one_failed_shard_stops_the_whole_replica() -> None:
     ranks = [shard(rank=rank, nodes=("n1", "n2")) for rank in (0, 1)]
     failed = status(ranks[1], "Failed", failure=Failure(failure="crash", detail="exit code 1"))

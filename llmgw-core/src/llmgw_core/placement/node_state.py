@@ -17,4 +17,6 @@ def not_placeable(view: NodeView) -> tuple[str, str] | None:
         return "not connected", "its agent has no open stream to this control plane"
     if not view.speaks or view.report is None:
         return "not heard yet", "its first report to this leader is awaited"
+    if view.report.draining:
+        return "draining", "its agent is leaving and stops everything on it"
     return None

@@ -113,12 +113,18 @@ def _draining(replica: Replica, actual: Actual) -> Verdict:
 def _final(replica: Replica) -> Verdict:
     if "stop" in replica.goals:
         return Verdict(replace(replica, state="Stopped", reason=_stop_reason(replica)), over=True)
-    ended_well = all(rank.status is not None and rank.status.state == "Stopped" for rank in replica.ranks)
-    if ended_well:
+    if all(_blameless(rank) for rank in replica.ranks):
         return Verdict(replace(replica, state="Stopped", reason="stopped on its node"), over=True)
     failure = _failure(replica)
     reason = f"{failure.failure}: {failure.detail}" if failure.detail else failure.failure
     return Verdict(replace(replica, state="Failed", reason=reason, failure=failure), over=True)
+
+
+def _blameless(rank: Rank) -> bool:
+    """Whether this rank ended without having failed: stopped on its node, or never sent to it."""
+    if rank.status is not None:
+        return rank.status.state == "Stopped"
+    return rank.fate == "vanished" and rank.intent is not None and rank.intent.number is None
 
 
 def _failure(replica: Replica) -> Failure:

@@ -126,6 +126,8 @@ class NodeReport(Value):
     paths: FrozenMap[str, PathFact] = Field(default_factory=dict)
     problems: tuple[str, ...] = ()
     stale: bool = False
+    draining: bool = False
+    """Its agent is about to leave and stops everything on it: nothing new may be placed there."""
 
     def engine(self, name: str) -> EngineFound | None:
         """The engine of that name, usable or not; None when its plugin is not on the node."""
