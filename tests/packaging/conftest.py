@@ -81,7 +81,7 @@ def run(*argv: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     }
     command = [str(part) for part in argv]
     return subprocess.run(
-        command, cwd=cwd, env=kept, capture_output=True, text=True, timeout=100, check=False
+        command, cwd=cwd, env=kept, capture_output=True, text=True, timeout=300, check=False
     )
 
 
@@ -133,7 +133,7 @@ class Environment:
     def install(self, *built: Built, leave_out: str = "") -> None:
         """Install wheels and, but for `leave_out`, the distributions that they declare."""
         wheels = [one.wheel for one in built]
-        options = ("install", "--quiet", "--no-index", "--no-deps")
+        options = ("install", "--quiet", "--no-index", "--no-deps", "--no-compile")
         succeed(
             self._pip, "-m", "pip", "--python", self.home / "bin/python", *options, *wheels, cwd=self.home
         )

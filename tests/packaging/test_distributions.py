@@ -14,7 +14,8 @@ from packaging.specifiers import SpecifierSet
 if TYPE_CHECKING:
     from .conftest import Built, Member
 
-pytestmark = pytest.mark.xdist_group("packaging")
+# Builds and installs for real, beside whatever else the machine does.
+pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(600)]
 
 NAMES = (
     "llmgw-core",

@@ -11,7 +11,8 @@ import pytest
 if TYPE_CHECKING:
     from .conftest import Built, Environment
 
-pytestmark = pytest.mark.xdist_group("packaging")
+# Builds and installs for real, beside whatever else the machine does.
+pytestmark = [pytest.mark.xdist_group("packaging"), pytest.mark.timeout(600)]
 
 ENGINES = ("llmgw-vllm", "llmgw-sglang", "llmgw-llamacpp", "llmgw-fabric-ib", "llmgw-example")
 IMPORT_ALL = """
