@@ -175,20 +175,28 @@ class ControlPlane:
         assert token == "agent-token"
         assert url == "ws://127.0.0.1:1/agent/v1/stream"
         ours, theirs = stream_pair()
-        async with anyio.create_task_group() as group:
-            group.start_soon(self._serve, ours)
-            try:
-                yield theirs
-            finally:
-                self.stream = self.echoed = None
-                await theirs.close()
-                await ours.close()
-                group.cancel_scope.cancel()
+        failure: Exception | None = None
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._serve, ours)
+                try:
+                    yield theirs
+                except Exception as error:  # comes out of the block as it is, as the port promises
+                    failure = error
+                finally:
+                    await theirs.close()  # what was sent before still arrives
+        finally:
+            self.stream = self.echoed = None
+            await ours.close()
+        if failure is not None:
+            raise failure
 
     async def _serve(self, stream: MemoryStream) -> None:
         with suppress(StreamEnded):
             while True:
-                await self._take(stream, decode(await stream.receive()))
+                message = decode(await stream.receive())
+                with suppress(StreamEnded):  # an agent that no longer listens may still have said bye
+                    await self._take(stream, message)
 
     async def _take(self, stream: MemoryStream, message: Value) -> None:
         self.received.append(message)

@@ -72,11 +72,12 @@ def _binary(
 ) -> tuple[tuple[str, ...], str]:
     if configured:
         return ((configured,) if isinstance(configured, str) else configured), "from the agent's config"
-    for directory in environ.get("PATH", "").split(":"):
+    for entry in environ.get("PATH", "").split(":"):
+        directory = entry.rstrip("/")
         present = host.list_dir(directory) if directory else None
         for name in info.binary.names:
             if present and name in present:
-                return (f"{directory.rstrip('/')}/{name}",), "on PATH"
+                return (f"{directory}/{name}",), "on PATH"
     fallback = tuple(part.replace("{python}", sys.executable) for part in info.binary.fallback)
     return fallback, "embedded"
 

@@ -11,7 +11,7 @@ _QUERY = ("nvidia-smi", f"--query-gpu={','.join(_FIELDS)}", "--format=csv,nohead
 _TIME_LIMIT = 20.0
 """Seconds; a wedged GPU makes the query hang for ever."""
 _VENDOR = re.compile(r"\b(NVIDIA|GeForce|Tesla|Quadro|Generation)\b")
-_FORM_FACTOR = re.compile(r"\b(SXM\d?|PCIe?|HBM\d\w*|\d+\s?GB)\b")
+_FORM_FACTOR = re.compile(r"\b(SXM\d?|PCI[eE]?|HBM\d\w*|\d+\s?GB)\b")
 
 
 @hookimpl
