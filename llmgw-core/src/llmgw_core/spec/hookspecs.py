@@ -11,6 +11,7 @@ from collections.abc import Mapping
 import pluggy
 
 from llmgw_core.spec.engine import Command, EngineInfo, Launch, PluginInfo, ProbeResponse, Probes, Readiness
+from llmgw_core.spec.flags import FlagTable
 from llmgw_core.spec.node import FabricPort, Gpu, HostView
 from llmgw_core.spec.placement import Ask, Candidate, Rejection, Score
 from llmgw_core.spec.shard import Shard
@@ -21,6 +22,7 @@ __all__ = [
     "hookimpl",
     "llmgw_accelerator_discover",
     "llmgw_engine_commands",
+    "llmgw_engine_flags",
     "llmgw_engine_info",
     "llmgw_engine_probes",
     "llmgw_engine_ready",
@@ -47,6 +49,11 @@ def llmgw_plugin_info() -> PluginInfo:  # type: ignore[empty-body]
 @hookspec
 def llmgw_engine_info() -> EngineInfo:  # type: ignore[empty-body]
     """Give the facts about the engine as data: binary, capabilities, paths, failure patterns."""
+
+
+@hookspec
+def llmgw_engine_flags() -> tuple[FlagTable, ...]:  # type: ignore[empty-body]
+    """Give the flag tables of the releases that the plugin knows. May be left out."""
 
 
 @hookspec
