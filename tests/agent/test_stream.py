@@ -204,6 +204,7 @@ async def test_an_assignment_while_the_node_drains_is_not_applied(node: Any, mak
         await node.control.until(lambda: said(node, Bye))
     assert said(node, Report)[-1].applied == applied
     assert node.control.status(second) is None
+    assert [report.report.draining for report in said(node, Report) if report.report] == [True]
 
 
 async def test_a_change_of_the_node_is_reported_once(node: Any) -> None:
@@ -226,6 +227,23 @@ async def test_the_end_of_a_shard_may_be_evicted_once_the_leader_has_acknowledge
         await node.control.run(shard)
         await node.control.reaches(shard, "Failed")
         await node.control.until(lambda: agent.keeper.state.records[shard.shard].seen_by == A1)
+
+
+async def test_a_shard_that_is_stopped_and_dismissed_at_once_harms_nobody(
+    node: Any, make_shard: MakeShard
+) -> None:
+    first, second = make_shard(ignore_term=None), make_shard("r-bbbbbbbbbb")
+    async with node.agent():
+        await node.control.run(first)
+        await node.control.reaches(first, "Ready")
+        await node.control.stop(first, grace=1.0)
+        await node.control.run(second)
+        await node.control.reaches(second, "Pending")
+        stop = StopOrder(shard=second.shard, reason="not wanted")
+        await node.control.assign(stop=(stop,), dismiss=(second.shard,))
+        await node.control.reaches(first, "Stopped")
+        assert node.control.status(second) is None
+        assert len(node.control.registers) == 1
 
 
 async def test_a_dismissed_shard_leaves_neither_record_nor_log(node: Any, make_shard: MakeShard) -> None:

@@ -17,10 +17,10 @@ from llmgw_core.ports import AgentPorts
 from llmgw_core.spec import HostView, NodeReport
 
 from llmgw_agent.discovery import discover
+from llmgw_agent.handle import Tools
 from llmgw_agent.launch import Launcher
 from llmgw_agent.logs import Logs
-from llmgw_agent.runner import Tools
-from llmgw_agent.session import NodeLink
+from llmgw_agent.reporter import NodeLink
 from llmgw_agent.state import StateKeeper
 from llmgw_agent.supervisor import Supervisor
 from llmgw_agent.uplink import Uplink
@@ -164,4 +164,6 @@ class Agent:
     def _last_report(self) -> NodeReport:
         if self._report is None:
             raise RuntimeError("asked for the node's report before the first discovery")
+        if self._draining.is_set() and not self._report.draining:
+            self._report = self._report.model_copy(update={"draining": True})
         return self._report

@@ -4,68 +4,32 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
 from llmgw_core.node import lifecycle
-from llmgw_core.node.resources import Capacity, conflict
 from llmgw_core.node.state import Process, Record
-from llmgw_core.plugins import PluginHost
-from llmgw_core.ports import AgentPorts, Exit
-from llmgw_core.spec import (
-    Command,
-    Failure,
-    FailureClass,
-    Launch,
-    NodeReport,
-    PluginError,
-    Readiness,
-    Unsupported,
-    WaitFor,
-)
-from llmgw_core.timers import Timers
+from llmgw_core.ports import Exit
+from llmgw_core.spec import Failure, Launch, PluginError, Readiness
 
 from llmgw_agent.ending import end_processes
-from llmgw_agent.launch import Launcher, engine_problem
-from llmgw_agent.logs import Logs
+from llmgw_agent.handle import RecordHandle, Tools
 from llmgw_agent.probes import Prober, prober
-from llmgw_agent.state import StateKeeper
+from llmgw_agent.starting import LaunchFailed, Starting
 
 log = logging.getLogger(__name__)
 
-_POLL = 0.2
 _FAILED_GRACE = 5.0
 """Seconds that what is left of a failed shard gets before KILL: it holds GPUs and serves nobody."""
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What every runner works with."""
-
-    ports: AgentPorts
-    plugins: PluginHost
-    keeper: StateKeeper
-    logs: Logs
-    launcher: Launcher
-    timers: Timers
-    report: Callable[[], Awaitable[NodeReport]]
-
-
-class LaunchFailed(Exception):
-    """The shard cannot be started; carries the failure that is reported."""
-
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.detail)
-        self.failure = failure
 
 
 class Runner:
     """Runs one shard. `stop` is told that its record was set to Stopping."""
 
     def __init__(self, shard: str, tools: Tools) -> None:
-        self._shard = shard
+        self._handle = RecordHandle(shard, tools)
         self._tools = tools
         self._ports = tools.ports
         self._stopped = anyio.Event()
@@ -74,7 +38,7 @@ class Runner:
     @property
     def record(self) -> Record:
         """The shard's record as it is now."""
-        return self._tools.keeper.state.records[self._shard]
+        return self._handle.record
 
     def stop(self) -> None:
         """Its record says Stopping: end its processes."""
@@ -111,7 +75,7 @@ class Runner:
         try:
             await begin(group)
         except LaunchFailed as error:
-            await self._event(partial(_launch_failed, error.failure))
+            await self._handle.happened(partial(_launch_failed, error.failure))
             self._stopped.set()
 
     async def _leave_when_dying(self, scope: anyio.CancelScope) -> None:
@@ -126,112 +90,35 @@ class Runner:
 
         async def unkillable(left: str) -> None:
             log.error("%s: %s does not end after KILL", record.id, left)
-            await self._event(lambda record, now: lifecycle.unkillable(record, left, now))
+            await self._handle.happened(lambda record, now: lifecycle.unkillable(record, left, now))
 
         await end_processes(self._ports, record, grace, unkillable)
         await self._clean_work_dir()
-        ended = await self._event(lifecycle.gone)
+        ended = await self._handle.happened(lifecycle.gone)
         log.info("%s: %s %s", ended.id, ended.state, ended.detail)
 
     async def _clean_work_dir(self) -> None:
         """Secret files must not outlive the engine that they were for."""
-        directory = self._tools.launcher.work_dir(self._shard)
+        directory = self._tools.launcher.work_dir(self.record.id)
         try:
             for name in await self._ports.disk.names(directory):
                 await self._ports.disk.remove(f"{directory}/{name}")
             await self._ports.disk.remove(directory)
         except OSError as error:
-            log.warning("%s: its work directory cannot be removed: %s", self._shard, error)
-
-    # --- launch -------------------------------------------------------------------------------------
+            log.warning("%s: its work directory cannot be removed: %s", self.record.id, error)
 
     async def _launch(self, group: TaskGroup) -> None:
-        await self._wait_for_room()
-        launch, commands = await self._prepare()
-        for command in commands:
-            await self._wait_for_port(command.wait_for)
-            await self._spawn(group, command, launch)
-        await self._event(lifecycle.loading)
-        group.start_soon(self._watch_health)
-
-    async def _wait_for_room(self) -> None:
-        """What stops on this node frees what the shard needs, or its wait ends."""
-        timeout = self.record.shard.timeouts.wait
-        with anyio.move_on_after(timeout):
-            while True:
-                changed = self._tools.keeper.changed
-                report = await self._tools.report()
-                found = conflict(
-                    self._tools.keeper.state,
-                    self.record.shard,
-                    Capacity(cpus=report.cpus, memory_mib=report.memory_mib),
-                )
-                if found is None:
-                    return
-                await changed.wait()
-        raise _failed("agent", f"waited {timeout:g} s in vain; {self.record.detail}")
-
-    async def _prepare(self) -> tuple[Launch, tuple[Command, ...]]:
-        record = self.record
-        report = await self._tools.report()
-        if problem := engine_problem(report, record.shard.engine):
-            raise _failed("configuration", problem)
+        starting = Starting(self._handle, self._tools)
+        await starting.wait_for_room()
+        launch, commands = await starting.prepare()
         try:
-            launch = self._tools.launcher.launch(record, report)
-            commands = self._tools.launcher.commands(record.shard, launch)
-            self._prober = prober(record, launch, self._tools.plugins, self._ports.net)
-        except Unsupported as error:
-            raise _failed("configuration", str(error)) from None
+            self._prober = self._new_prober(launch)
         except PluginError as error:
-            raise _failed("agent", str(error)) from None
-        for port in record.shard.ports:
-            if not await self._ports.net.can_bind(record.shard.address, port):
-                raise _failed("port_in_use", f"{record.shard.address}:{port} is in use on this node")
-        try:
-            await self._ports.disk.make_dir(launch.work_dir)
-            await self._ports.disk.make_dir(launch.log_dir)
-        except OSError as error:
-            raise _failed("agent", f"its directories cannot be made: {error}") from None
-        return launch, commands
-
-    async def _wait_for_port(self, wait: WaitFor | None) -> None:
-        if wait is None:
-            return
-        target = f"{wait.host}:{wait.port}"
-        await self._event(lambda record, now: lifecycle.waiting(record, f"waits for {target}", now))
-        with anyio.move_on_after(wait.timeout) as waiting:
-            while not await self._ports.net.listening(wait.host, wait.port):  # noqa: ASYNC110 - nobody tells
-                await anyio.sleep(_POLL)
-        if waiting.cancelled_caught:
-            raise _failed("rendezvous", f"nothing listened at {target} within {wait.timeout:g} s")
-
-    async def _spawn(self, group: TaskGroup, command: Command, launch: Launch) -> None:
-        try:
-            record = await self._tools.keeper.commit(
-                self._shard, lambda record: lifecycle.launching(record, self._now())
-            )
-            if record.state != "Starting":
-                await anyio.sleep_forever()  # a stop has overtaken the launch, and cancels it
-            with anyio.CancelScope(shield=True):
-                process = await self._fork(record, command, launch)
-                # Durable like the intent: a crash right after the fork is covered by the process scan.
-                await self._event(lambda record, _: lifecycle.spawned(record, process))
-        except OSError as error:
-            raise _failed("agent", f"{command.name} cannot be started: {error}") from None
-        group.start_soon(self._watch_exit, process)
-
-    async def _fork(self, record: Record, command: Command, launch: Launch) -> Process:
-        for path, content in command.secret_files.items():
-            await self._ports.disk.write(path, content.get_secret_value().encode())
-        identity = await self._ports.proc.spawn(
-            command.argv,
-            self._tools.launcher.environment(record, command, launch),
-            token=record.token,
-            work_dir=launch.work_dir,
-            output=self._tools.logs.path(record.id, command.name),
-        )
-        log.info("%s: %s started as pid %d", record.id, command.name, identity.pid)
-        return Process(command.name, identity, command.stop_signal)
+            raise LaunchFailed(lifecycle.failure("agent", str(error))) from None
+        for command in commands:
+            group.start_soon(self._watch_exit, await starting.start(command, launch))
+        await self._handle.happened(lifecycle.loading)
+        group.start_soon(self._watch_health)
 
     async def _adopt(self, group: TaskGroup) -> None:
         for process in self.record.processes:
@@ -239,12 +126,15 @@ class Runner:
         record = self.record
         try:
             launch = self._tools.launcher.launch(record, await self._tools.report())
-            self._prober = prober(record, launch, self._tools.plugins, self._ports.net)
+            self._prober = self._new_prober(launch)
         except PluginError as error:
             # It runs and is left to run; only nobody can say how it is.
             log.warning("%s was adopted but cannot be probed: %s", record.id, error)
             return
         group.start_soon(self._watch_health)
+
+    def _new_prober(self, launch: Launch) -> Prober:
+        return prober(self.record, launch, self._tools.plugins, self._ports.net)
 
     # --- watching -----------------------------------------------------------------------------------
 
@@ -255,7 +145,7 @@ class Runner:
         tail = await self._tools.logs.tail(self.record, process.name, lifecycle.TAIL_BYTES)
         info = self._tools.plugins.engines.get(self.record.shard.engine)
         patterns = info.failure_patterns if info else ()
-        await self._event(
+        await self._handle.happened(
             lambda record, now: lifecycle.exited(record, process.name, end, now, tail=tail, patterns=patterns)
         )
         self._stopped.set()
@@ -267,26 +157,16 @@ class Runner:
             if thorough or self.record.state == "Loading":
                 readiness = await prober.readiness(self.record.key)
                 progress = await self._last_line()
-                await self._event(partial(_asked, readiness, progress))
+                await self._handle.happened(partial(_asked, readiness, progress))
             else:
                 problem = await prober.liveness(self.record.key)
-                await self._event(partial(_looked, problem))
+                await self._handle.happened(partial(_looked, problem))
             thorough = False
             await anyio.sleep(timers.probe_loading if self.record.state == "Loading" else timers.liveness)
 
     async def _last_line(self) -> str:
         tail = await self._tools.logs.tail(self.record, "engine", 512)
         return next((line.strip()[:200] for line in reversed(tail.splitlines()) if line.strip()), "")
-
-    async def _event(self, event: Callable[[Record, float], Record]) -> Record:
-        return await self._tools.keeper.change(self._shard, lambda record: event(record, self._now()))
-
-    def _now(self) -> float:
-        return self._ports.clock.monotonic()
-
-
-def _failed(kind: FailureClass, detail: str) -> LaunchFailed:
-    return LaunchFailed(lifecycle.failure(kind, detail))
 
 
 def _launch_failed(failure: Failure, record: Record, now: float) -> Record:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 import anyio
 from llmgw_core.node import assignment
 from llmgw_core.node.effects import Effect
-from llmgw_core.node.report import shard_records, statuses
 from llmgw_core.node.resources import Capacity
 from llmgw_core.node.state import NodeState
-from llmgw_core.ports import AgentPorts, Stream
+from llmgw_core.ports import Stream
 from llmgw_core.spec import (
     Ack,
     Assign,
@@ -22,12 +20,9 @@ from llmgw_core.spec import (
     Epoch,
     Lead,
     LogsRequest,
-    NodeReport,
     ProbeRequest,
     Refused,
-    Register,
     Reply,
-    Report,
     StreamEnded,
     StreamError,
     StreamRefused,
@@ -39,31 +34,14 @@ from llmgw_core.spec import (
     encode,
 )
 
-from llmgw_agent.logs import Logs
-from llmgw_agent.state import StateKeeper
-from llmgw_agent.supervisor import Supervisor
+from llmgw_agent.reporter import NodeLink, Reporter
 
 log = logging.getLogger(__name__)
 
 SILENT_BEATS = 8
 """Beats without an ack after which a side closes its stream: a one-way cut looks fine to TCP."""
+_SHORTEST_BEAT = 0.1
 _MAX_REPLIES = 16
-
-
-@dataclass(frozen=True)
-class NodeLink:
-    """What every stream of this agent shares. `leaving` is set when the agent wants to go."""
-
-    ports: AgentPorts
-    keeper: StateKeeper
-    supervisor: Supervisor
-    logs: Logs
-    instance: str
-    version: str
-    node: str
-    report: Callable[[], NodeReport]
-    leaving: anyio.Event
-    draining: anyio.Event
 
 
 class Session:
@@ -75,13 +53,10 @@ class Session:
         self._clock = link.ports.clock
         self._patience = patience
         self._beat = patience / SILENT_BEATS
-        self._seq = 0
-        self._echo: Epoch | None = None
+        self._reporter = Reporter(link)
         self._led: Epoch | None = None
         self._replies: deque[Value] = deque()
         self._asked = 0
-        self._ended_in: dict[int, frozenset[str]] = {}
-        self._report_sent: NodeReport | None = None
         self._wake = anyio.Event()
         self._reason = ""
         self._bye: ByeReason | None = None
@@ -102,23 +77,9 @@ class Session:
         return self._reason
 
     async def _register(self) -> None:
-        self._report_sent = self._link.report()
-        state, now = self._link.keeper.state, self._clock.monotonic()
-        register = Register(
-            cluster=state.cluster,
-            node=self._link.node,
-            instance=self._link.instance,
-            agent_version=self._link.version,
-            boot=self._link.ports.proc.boot_id(),
-            heard=state.heard,
-            applied=state.applied,
-            seq=self._next_seq(state),
-            report=self._report_sent,
-            shards=shard_records(state, now),
-        )
-        await self._send(register)
+        await self._send(self._reporter.register())
         welcome = await self._answer()
-        self._beat = welcome.report_every
+        self._beat = max(welcome.report_every, _SHORTEST_BEAT)
         self._patience = SILENT_BEATS * self._beat
         await self._join(welcome.cluster)
 
@@ -138,16 +99,16 @@ class Session:
 
     async def _join(self, cluster: str) -> None:
         """Belong to this cluster from now on. Raises StreamRefused when the node belongs to another."""
-        bound = assignment.take_cluster(self._link.keeper.state, cluster)
-        if bound is None:
+        state = self._link.keeper.state
+        if state.cluster is None:
+            state = await self._link.keeper.update(lambda now: assignment.take_cluster(now, cluster) or now)
+        if state.cluster != cluster:
             await self._say_bye("wrong_cluster")
             raise StreamRefused(
                 "wrong_cluster",
-                f"this node belongs to cluster {self._link.keeper.state.cluster}, not to {cluster}",
+                f"this node belongs to cluster {state.cluster}, not to {cluster}",
                 fix="point control_planes at the right cluster, or start with an empty state_dir",
             )
-        if bound is not self._link.keeper.state:
-            await self._link.keeper.update(lambda state: assignment.take_cluster(state, cluster) or state)
 
     # --- reading ------------------------------------------------------------------------------------
 
@@ -173,8 +134,7 @@ class Session:
 
     async def _acknowledged(self, seq: int) -> None:
         self._last_ack = self._clock.monotonic()
-        ended = self._ended_in.pop(seq, frozenset())
-        self._ended_in = {sent: shards for sent, shards in self._ended_in.items() if sent > seq}
+        ended = self._reporter.acknowledged(seq)
         led, state = self._led, self._link.keeper.state
         known = {shard for shard in ended if (record := state.records.get(shard)) and record.seen_by == led}
         if led is not None and ended - known:
@@ -194,7 +154,8 @@ class Session:
 
         await self._link.keeper.update(take)
         if taken:
-            self._led = self._echo = lead.epoch
+            self._led = lead.epoch
+            self._reporter.echo(lead.epoch)
             self._wake.set()
         else:
             log.warning("leader %s of epoch %d is stale; ignored", lead.epoch.control, lead.epoch.number)
@@ -262,33 +223,13 @@ class Session:
             self._wake = anyio.Event()
             while self._replies:
                 await self._send(self._replies.popleft())
-            await self._send(self._report())
+            await self._send(self._reporter.report())
             if self._link.leaving.is_set():
                 self._finish("this agent stops", "shutdown")
                 return
             if self._clock.monotonic() - self._last_ack > self._patience:
                 self._finish(f"no acknowledgement for {self._patience:g} s", "no_acknowledgement")
                 return
-
-    def _report(self) -> Report:
-        state, node = self._link.keeper.state, self._link.report()
-        changed = node if node != self._report_sent else None
-        self._report_sent = node
-        echo, self._echo = self._echo, None
-        return Report(
-            seq=self._next_seq(state),
-            heard=state.heard,
-            applied=state.applied,
-            echo=echo,
-            shards=statuses(state, self._clock.monotonic()),
-            report=changed,
-            refused=dict(state.refused),
-        )
-
-    def _next_seq(self, state: NodeState) -> int:
-        self._seq += 1
-        self._ended_in[self._seq] = frozenset(r.id for r in state.records.values() if r.ended)
-        return self._seq
 
     async def _follow_changes(self) -> None:
         while True:

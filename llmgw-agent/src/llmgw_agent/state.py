@@ -23,7 +23,8 @@ class StateKeeper:
     """The node's state. `update` and `change` are the only ways to change it.
 
     A decision of a leader is durable before anyone sees it (`update` fails otherwise); what is merely a
-    fact about a process (`change`) holds also while the disk does not work, and is written later.
+    fact about a process (`change`) holds also while the disk does not work, and is written later. Events
+    of a record that the leader has dismissed change nothing.
     """
 
     def __init__(self, disk: Disk, state_dir: str) -> None:
@@ -77,20 +78,22 @@ class StateKeeper:
                 self._show(new)
         return new
 
-    async def commit(self, shard: str, event: Callable[[Record], Record]) -> Record:
+    async def commit(self, shard: str, event: Callable[[Record], Record]) -> None:
         """Apply an event to one record, durably. Raises OSError, with nothing changed in memory."""
-        new = await self.update(lambda state: state.put(event(state.records[shard])))
-        return new.records[shard]
 
-    async def change(self, shard: str, event: Callable[[Record], Record]) -> Record:
+        def changed(state: NodeState) -> NodeState:
+            record = state.records.get(shard)
+            return state.put(event(record)) if record else state
+
+        await self.update(changed)
+
+    async def change(self, shard: str, event: Callable[[Record], Record]) -> None:
         """Apply an event to one record, also while the disk does not work."""
         with anyio.CancelScope(shield=True):
             async with self._lock:
-                old = self._state.records[shard]
-                record = event(old)
-                if record != old:
+                old = self._state.records.get(shard)
+                if old and (record := event(old)) != old:
                     await self._put(record)
-        return record
 
     async def retry(self) -> None:
         """Write what could not be written before."""

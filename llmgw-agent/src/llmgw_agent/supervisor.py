@@ -16,7 +16,8 @@ from llmgw_core.node.state import NodeState, Record
 from llmgw_core.ports import ProcessSeen
 from llmgw_core.spec import Readiness
 
-from llmgw_agent.runner import Runner, Tools
+from llmgw_agent.handle import Tools
+from llmgw_agent.runner import Runner
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Supervisor:
                 case Start(shard):
                     self._group.start_soon(self._run, shard, self._add(shard).start)
                 case Stop(shard):
-                    self._runners[shard].stop()
+                    self._end(shard)
                 case Forget(shard):
                     self._group.start_soon(self._forget, shard)
 
@@ -63,7 +64,7 @@ class Supervisor:
             changed = self._tools.keeper.changed
             for record in live:
                 await self._tools.keeper.change(record.id, partial(self._stopped, reason))
-                self._runners[record.id].stop()
+                self._end(record.id)
             if self._tools.keeper.state.live:
                 await changed.wait()
 
@@ -93,6 +94,10 @@ class Supervisor:
     def _add(self, shard: str) -> Runner:
         runner = self._runners[shard] = Runner(shard, self._tools)
         return runner
+
+    def _end(self, shard: str) -> None:
+        if runner := self._runners.get(shard):
+            runner.stop()
 
     async def _run(self, shard: str, life: Callable[[], Awaitable[None]]) -> None:
         await life()

@@ -8,7 +8,8 @@ import anyio
 from llmgw_core.config import AgentConfig
 from llmgw_core.spec import StreamError, StreamRefused
 
-from llmgw_agent.session import SILENT_BEATS, NodeLink, Session
+from llmgw_agent.reporter import NodeLink
+from llmgw_agent.session import SILENT_BEATS, Session
 
 log = logging.getLogger(__name__)
 
