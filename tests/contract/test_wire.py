@@ -20,7 +20,7 @@ from llmgw_core.spec import (
 )
 
 if TYPE_CHECKING:
-    from conftest import Channel, GoldenMessage
+    from .conftest import Channel, GoldenMessage
 
 SECRET = "open-sesame"
 

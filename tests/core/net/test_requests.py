@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import socket
+from collections.abc import AsyncIterator
+from typing import Any
 
 import anyio
 import pytest
 from llmgw_core.net import MAX_REPLY_BYTES, HttpNet
+from llmgw_core.ports import HttpReply
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
@@ -23,7 +26,7 @@ async def echo(request: Request) -> Response:
 
 
 async def endless(request: Request) -> Response:
-    async def chunks():
+    async def chunks() -> AsyncIterator[bytes]:
         while True:
             yield b"x" * 10_000
             await anyio.sleep(0)
@@ -32,7 +35,7 @@ async def endless(request: Request) -> Response:
 
 
 async def dripping(request: Request) -> Response:
-    async def chunks():
+    async def chunks() -> AsyncIterator[bytes]:
         while True:
             yield b"."
             await anyio.sleep(0.01)
@@ -59,12 +62,12 @@ APP = Starlette(
 )
 
 
-async def get(port: int, path: str, timeout: float = DEADLINE):
+async def get(port: int, path: str, timeout: float = DEADLINE) -> HttpReply:
     url = f"http://127.0.0.1:{port}{path}"
     return await HttpNet().request("GET", url, headers={}, body=None, timeout=timeout)
 
 
-async def test_method_headers_and_body_arrive_and_the_answer_comes_back(serve) -> None:
+async def test_method_headers_and_body_arrive_and_the_answer_comes_back(serve: Any) -> None:
     async with serve(APP) as port:
         reply = await HttpNet().request(
             "POST",
@@ -76,26 +79,26 @@ async def test_method_headers_and_body_arrive_and_the_answer_comes_back(serve) -
     assert (reply.status, reply.body) == (418, "POST k grüß dich")
 
 
-async def test_an_endless_answer_is_cut_at_the_limit(serve) -> None:
+async def test_an_endless_answer_is_cut_at_the_limit(serve: Any) -> None:
     with anyio.fail_after(DEADLINE):
         async with serve(APP) as port:
             reply = await get(port, "/endless")
     assert (reply.status, len(reply.body)) == (200, MAX_REPLY_BYTES)
 
 
-async def test_a_packed_answer_is_not_unpacked(serve) -> None:
+async def test_a_packed_answer_is_not_unpacked(serve: Any) -> None:
     async with serve(APP) as port:
         reply = await get(port, "/packed")
     assert len(reply.body) <= MAX_REPLY_BYTES
 
 
-async def test_the_time_limit_holds_for_the_whole_answer(serve) -> None:
+async def test_the_time_limit_holds_for_the_whole_answer(serve: Any) -> None:
     async with serve(APP) as port:
         with pytest.raises(OSError, match=r"no answer from .*/dripping within 0\.3 s"):
             await get(port, "/dripping", timeout=0.3)
 
 
-async def test_a_redirect_is_an_answer(serve) -> None:
+async def test_a_redirect_is_an_answer(serve: Any) -> None:
     async with serve(APP) as port:
         reply = await get(port, "/elsewhere")
     assert reply.status == 307

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -14,6 +15,7 @@ from llmgw_core.spec import MAX_MESSAGE_BYTES, StreamEnded, StreamRefused, WireE
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import WebSocketRoute
+from starlette.types import Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 pytestmark = pytest.mark.anyio
@@ -47,7 +49,7 @@ def url(port: int) -> str:
     return f"ws://127.0.0.1:{port}/stream"
 
 
-async def test_a_message_of_a_mebibyte_travels_each_way(serve) -> None:
+async def test_a_message_of_a_mebibyte_travels_each_way(serve: Any) -> None:
     text = "ä" * (512 * 1024)
     with anyio.fail_after(DEADLINE):
         async with serve(app_with(echo)) as port, HttpNet().connect(url(port), "t") as stream:
@@ -55,7 +57,7 @@ async def test_a_message_of_a_mebibyte_travels_each_way(serve) -> None:
             assert await stream.receive() == text
 
 
-async def test_a_message_of_the_largest_size_travels_each_way(serve) -> None:
+async def test_a_message_of_the_largest_size_travels_each_way(serve: Any) -> None:
     text = "x" * MAX_MESSAGE_BYTES
     with anyio.fail_after(DEADLINE):
         async with serve(app_with(echo)) as port, HttpNet().connect(url(port), "t") as stream:
@@ -63,7 +65,7 @@ async def test_a_message_of_the_largest_size_travels_each_way(serve) -> None:
             assert await stream.receive() == text
 
 
-async def test_a_message_over_the_limit_is_not_sent_and_the_stream_goes_on(serve) -> None:
+async def test_a_message_over_the_limit_is_not_sent_and_the_stream_goes_on(serve: Any) -> None:
     with anyio.fail_after(DEADLINE):
         async with serve(app_with(echo)) as port, HttpNet().connect(url(port), "t") as stream:
             with pytest.raises(WireError, match="over the limit"):
@@ -72,7 +74,7 @@ async def test_a_message_over_the_limit_is_not_sent_and_the_stream_goes_on(serve
             assert await stream.receive() == "short"
 
 
-async def test_a_peer_that_sends_more_than_the_limit_is_cut_off(serve) -> None:
+async def test_a_peer_that_sends_more_than_the_limit_is_cut_off(serve: Any) -> None:
     async def flood(websocket: WebSocket) -> None:
         await websocket.accept()
         await websocket.send_text("x" * (MAX_MESSAGE_BYTES + 1))
@@ -85,7 +87,7 @@ async def test_a_peer_that_sends_more_than_the_limit_is_cut_off(serve) -> None:
                 await stream.receive()
 
 
-async def test_the_token_travels_as_bearer_and_never_by_url(serve) -> None:
+async def test_the_token_travels_as_bearer_and_never_by_url(serve: Any) -> None:
     seen: list[tuple[str, str]] = []
 
     async def look(websocket: WebSocket) -> None:
@@ -100,7 +102,7 @@ async def test_the_token_travels_as_bearer_and_never_by_url(serve) -> None:
     assert seen == [("Bearer secret", url(port))]
 
 
-async def test_many_senders_share_a_stream(serve) -> None:
+async def test_many_senders_share_a_stream(serve: Any) -> None:
     sent = {str(number) * 50_000 for number in range(10)}
     with anyio.fail_after(DEADLINE):
         async with (
@@ -114,7 +116,7 @@ async def test_many_senders_share_a_stream(serve) -> None:
     assert received == sent
 
 
-async def test_a_refusal_arrives_before_the_end_and_with_its_reason(serve) -> None:
+async def test_a_refusal_arrives_before_the_end_and_with_its_reason(serve: Any) -> None:
     async def refuse(stream: StarletteStream) -> None:
         await stream.send("refused: second agent")
         await stream.close(4409, "another agent of this node is connected")
@@ -130,7 +132,7 @@ async def test_a_refusal_arrives_before_the_end_and_with_its_reason(serve) -> No
                 await stream.receive()
 
 
-async def test_a_long_reason_is_cut_to_what_a_close_frame_holds(serve) -> None:
+async def test_a_long_reason_is_cut_to_what_a_close_frame_holds(serve: Any) -> None:
     async def refuse(stream: StarletteStream) -> None:
         await stream.close(4400, "ä" * 100)
 
@@ -140,7 +142,7 @@ async def test_a_long_reason_is_cut_to_what_a_close_frame_holds(serve) -> None:
                 await stream.receive()
 
 
-async def test_an_unknown_path_is_a_refusal(serve, nothing_there: Starlette) -> None:
+async def test_an_unknown_path_is_a_refusal(serve: Any, nothing_there: Starlette) -> None:
     with anyio.fail_after(DEADLINE):
         async with serve(nothing_there) as port:
             with pytest.raises(StreamRefused, match="answered 403") as refused:
@@ -149,7 +151,7 @@ async def test_an_unknown_path_is_a_refusal(serve, nothing_there: Starlette) -> 
     assert refused.value.code == "unauthorized"
 
 
-async def test_a_server_that_speaks_no_websocket_is_a_refusal(serve) -> None:
+async def test_a_server_that_speaks_no_websocket_is_a_refusal(serve: Any) -> None:
     with anyio.fail_after(DEADLINE):
         async with serve(Starlette()) as port:
             with pytest.raises(StreamRefused) as refused:
@@ -177,7 +179,7 @@ async def test_an_address_that_is_none_is_an_end_with_a_reason(bad: str) -> None
     assert ended.value.message
 
 
-async def test_the_client_sees_a_killed_server(spawn_peer) -> None:
+async def test_the_client_sees_a_killed_server(spawn_peer: Callable[..., Any]) -> None:
     with anyio.fail_after(DEADLINE):
         process, port = spawn_peer("server")
         async with HttpNet().connect(url(port), "t") as stream:
@@ -188,7 +190,7 @@ async def test_the_client_sees_a_killed_server(spawn_peer) -> None:
                 await stream.receive()
 
 
-async def test_a_send_to_a_killed_server_ends_the_stream(spawn_peer) -> None:
+async def test_a_send_to_a_killed_server_ends_the_stream(spawn_peer: Callable[..., Any]) -> None:
     with anyio.fail_after(DEADLINE):
         process, port = spawn_peer("server")
         async with HttpNet().connect(url(port), "t") as stream:
@@ -200,7 +202,7 @@ async def test_a_send_to_a_killed_server_ends_the_stream(spawn_peer) -> None:
                 await pour(stream)
 
 
-async def test_the_server_sees_a_killed_client(serve, spawn_peer) -> None:
+async def test_the_server_sees_a_killed_client(serve: Any, spawn_peer: Callable[..., Any]) -> None:
     ended = anyio.Event()
     reasons: list[str] = []
     greeted = anyio.Event()
@@ -225,7 +227,7 @@ async def test_the_server_sees_a_killed_client(serve, spawn_peer) -> None:
     assert "closed by the other side" in reasons[0]
 
 
-async def test_a_stopped_server_is_seen_by_the_ping(spawn_peer) -> None:
+async def test_a_stopped_server_is_seen_by_the_ping(spawn_peer: Callable[..., Any]) -> None:
     with anyio.fail_after(DEADLINE):
         process, port = spawn_peer("server")
         async with HttpNet(ping_every=0.5).connect(url(port), "t") as stream:
@@ -234,7 +236,9 @@ async def test_a_stopped_server_is_seen_by_the_ping(spawn_peer) -> None:
                 await stream.receive()
 
 
-async def test_a_reader_that_stands_still_costs_a_deadline_and_not_the_sender(spawn_peer) -> None:
+async def test_a_reader_that_stands_still_costs_a_deadline_and_not_the_sender(
+    spawn_peer: Callable[..., Any],
+) -> None:
     with anyio.fail_after(DEADLINE):
         process, port = spawn_peer("server")
         async with HttpNet(send_timeout=0.5).connect(url(port), "t") as stream:
@@ -243,7 +247,9 @@ async def test_a_reader_that_stands_still_costs_a_deadline_and_not_the_sender(sp
                 await pour(stream)
 
 
-async def test_a_client_that_stands_still_costs_the_server_a_deadline(serve, spawn_peer) -> None:
+async def test_a_client_that_stands_still_costs_the_server_a_deadline(
+    serve: Any, spawn_peer: Callable[..., Any]
+) -> None:
     ended = anyio.Event()
 
     async def pour_after_hello(stream: StarletteStream) -> None:
@@ -260,7 +266,7 @@ async def test_a_client_that_stands_still_costs_the_server_a_deadline(serve, spa
             silent.kill()
 
 
-async def test_cancelling_a_receive_leaves_nothing_behind(serve) -> None:
+async def test_cancelling_a_receive_leaves_nothing_behind(serve: Any) -> None:
     async def connect_and_wait(port: int, task_status: anyio.abc.TaskStatus[None]) -> None:
         async with HttpNet().connect(url(port), "t") as stream:
             await stream.send("hello")
@@ -282,7 +288,7 @@ async def test_cancelling_a_receive_leaves_nothing_behind(serve) -> None:
             await closed.wait()
 
 
-async def test_a_cancelled_client_of_a_stopped_server_is_gone_at_once(spawn_peer) -> None:
+async def test_a_cancelled_client_of_a_stopped_server_is_gone_at_once(spawn_peer: Callable[..., Any]) -> None:
     with anyio.fail_after(DEADLINE):
         process, port = spawn_peer("server")
         with anyio.move_on_after(0.5) as patience:
@@ -292,7 +298,7 @@ async def test_a_cancelled_client_of_a_stopped_server_is_gone_at_once(spawn_peer
     assert patience.cancelled_caught
 
 
-async def test_closing_wakes_a_reader_and_may_happen_twice(serve) -> None:
+async def test_closing_wakes_a_reader_and_may_happen_twice(serve: Any) -> None:
     woken = anyio.Event()
 
     async with serve(app_with(echo)) as port, HttpNet().connect(url(port), "t") as stream:
@@ -311,7 +317,7 @@ async def test_closing_wakes_a_reader_and_may_happen_twice(serve) -> None:
                 await woken.wait()
 
 
-async def test_closing_the_servers_end_wakes_its_reader(serve) -> None:
+async def test_closing_the_servers_end_wakes_its_reader(serve: Any) -> None:
     async def close_while_reading(stream: StarletteStream) -> None:
         async def read() -> None:
             with pytest.raises(StreamEnded, match="closed on this side"):
@@ -329,7 +335,7 @@ async def test_closing_the_servers_end_wakes_its_reader(serve) -> None:
                 await stream.receive()
 
 
-async def test_what_the_block_raises_comes_out_bare(serve) -> None:
+async def test_what_the_block_raises_comes_out_bare(serve: Any) -> None:
     with anyio.fail_after(DEADLINE):
         async with serve(app_with(echo)) as port:
             with pytest.raises(KeyError, match="mine"):
@@ -337,7 +343,7 @@ async def test_what_the_block_raises_comes_out_bare(serve) -> None:
                     raise KeyError("mine")
 
 
-async def test_a_block_may_run_tasks_of_its_own(serve) -> None:
+async def test_a_block_may_run_tasks_of_its_own(serve: Any) -> None:
     received: list[str] = []
 
     with anyio.fail_after(DEADLINE):
@@ -349,7 +355,7 @@ async def test_a_block_may_run_tasks_of_its_own(serve) -> None:
     assert received == ["from a task"]
 
 
-async def test_a_binary_message_ends_the_stream_of_either_side(serve) -> None:
+async def test_a_binary_message_ends_the_stream_of_either_side(serve: Any) -> None:
     async def binary(websocket: WebSocket) -> None:
         await websocket.accept()
         await websocket.send_bytes(b"\x00")
@@ -361,8 +367,8 @@ async def test_a_binary_message_ends_the_stream_of_either_side(serve) -> None:
                 await stream.receive()
 
 
-async def test_a_redirect_is_not_followed(serve) -> None:
-    async def redirect(scope, receive, send) -> None:
+async def test_a_redirect_is_not_followed(serve: Any) -> None:
+    async def redirect(scope: Scope, receive: Receive, send: Send) -> None:
         answer = PlainTextResponse("", status_code=307, headers={"location": "/stream"})
         websocket = WebSocket(scope, receive, send)
         await websocket.send_denial_response(answer)
@@ -374,7 +380,9 @@ async def test_a_redirect_is_not_followed(serve) -> None:
                     pytest.fail("the block must not be entered")
 
 
-async def test_proxies_of_the_environment_are_not_asked(serve, free_port: int, monkeypatch) -> None:
+async def test_proxies_of_the_environment_are_not_asked(
+    serve: Any, free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, f"http://127.0.0.1:{free_port}")
     with anyio.fail_after(DEADLINE):

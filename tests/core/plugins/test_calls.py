@@ -21,7 +21,7 @@ from llmgw_core.spec import (
 )
 
 if TYPE_CHECKING:
-    from conftest import Shelf
+    from .conftest import Shelf
 
 SHARD = Shard(
     shard="r-abcdefghij/0",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Shelf
+    from .conftest import Shelf
 
 
 def run(shelf: Shelf, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,7 @@ from llmgw_core.plugins import PluginHost
 from llmgw_core.spec import PluginRefused
 
 if TYPE_CHECKING:
-    from conftest import Shelf
+    from .conftest import Shelf
 
 
 def test_installed_plugins_are_loaded_in_name_order_with_their_distributions(shelf: Shelf) -> None:

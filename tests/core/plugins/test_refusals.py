@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Shelf
+    from .conftest import Shelf
 
 
 def info(name: str = "sample", kind: str = "engine", api: str = "HOOK_API") -> str:

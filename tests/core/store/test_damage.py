@@ -6,13 +6,16 @@ import os
 import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from llmgw_core.spec import ConfigError, StoreError, StoreNewer, StoreUnavailable
 from llmgw_core.store import connection
 from llmgw_core.store.connection import open_database
+from llmgw_core.store.database import SqlStore
 from llmgw_core.store.migrate import check, upgrade
 
 pytestmark = pytest.mark.anyio
@@ -70,7 +73,9 @@ DAMAGES = (
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 async def test_a_damaged_database_is_refused_in_one_line_and_left_alone(
-    damage: Callable[[Path], None], path: Path, open_again
+    damage: Callable[[Path], None],
+    path: Path,
+    open_again: Callable[[], AbstractAsyncContextManager[SqlStore]],
 ) -> None:
     upgrade(path)
     damage(path)
@@ -87,7 +92,9 @@ async def test_a_damaged_database_is_refused_in_one_line_and_left_alone(
         check(path)
 
 
-async def test_a_newer_schema_is_refused_and_left_alone(path: Path, open_again) -> None:
+async def test_a_newer_schema_is_refused_and_left_alone(
+    path: Path, open_again: Callable[[], AbstractAsyncContextManager[SqlStore]]
+) -> None:
     upgrade(path)
     with sqlite3.connect(path) as database:
         database.execute("UPDATE alembic_version SET version_num = '9999'")
@@ -99,7 +106,9 @@ async def test_a_newer_schema_is_refused_and_left_alone(path: Path, open_again) 
     assert path.read_bytes() == before
 
 
-async def test_a_log_without_its_database_is_refused(path: Path, open_again) -> None:
+async def test_a_log_without_its_database_is_refused(
+    path: Path, open_again: Callable[[], AbstractAsyncContextManager[SqlStore]]
+) -> None:
     upgrade(path)
     path.rename(path.with_name("elsewhere"))
     path.with_name(path.name + "-wal").write_bytes(b"old frames")
@@ -142,7 +151,7 @@ def test_a_url_that_names_no_sqlite_file_is_a_configuration_error(url: str, says
 
 
 @pytest.mark.parametrize("name", ("a b.sqlite3", "100%.sqlite3", "what?.sqlite3", "#1.sqlite3", "ü.sqlite3"))
-async def test_odd_file_names_are_file_names(name: str, tmp_path: Path, clock, rand) -> None:
+async def test_odd_file_names_are_file_names(name: str, tmp_path: Path, clock: Any, rand: Any) -> None:
     from llmgw_core.store.database import open_store
 
     async with open_store(f"{tmp_path}/{name}", clock, rand) as store:
@@ -150,7 +159,9 @@ async def test_odd_file_names_are_file_names(name: str, tmp_path: Path, clock, r
     assert (tmp_path / name).stat().st_size > 0
 
 
-async def test_the_files_are_for_their_owner_only(path: Path, open_again) -> None:
+async def test_the_files_are_for_their_owner_only(
+    path: Path, open_again: Callable[[], AbstractAsyncContextManager[SqlStore]]
+) -> None:
     old = os.umask(0)
     try:
         async with open_again() as store:
@@ -174,7 +185,9 @@ async def test_opening_never_makes_an_empty_database(path: Path) -> None:
             await anyio.sleep(0.01)
 
 
-async def test_a_check_leaves_nothing_behind(path: Path, open_again) -> None:
+async def test_a_check_leaves_nothing_behind(
+    path: Path, open_again: Callable[[], AbstractAsyncContextManager[SqlStore]]
+) -> None:
     async with open_again() as store:
         await store.facts()
         assert check(path) == "0001"  # beside a running server
@@ -184,7 +197,9 @@ async def test_a_check_leaves_nothing_behind(path: Path, open_again) -> None:
 
 
 async def test_a_full_disk_refuses_writes_by_its_name_and_reading_goes_on(
-    path: Path, open_again, monkeypatch
+    path: Path,
+    open_again: Callable[[], AbstractAsyncContextManager[SqlStore]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # SQLite's own page limit raises the very error of a full disk.
     upgrade(path)
@@ -201,7 +216,9 @@ async def test_a_full_disk_refuses_writes_by_its_name_and_reading_goes_on(
     check(path)
 
 
-async def test_a_lock_of_another_process_is_named_and_passes(path: Path, open_again) -> None:
+async def test_a_lock_of_another_process_is_named_and_passes(
+    path: Path, open_again: Callable[[], AbstractAsyncContextManager[SqlStore]]
+) -> None:
     async with open_again() as store:
         await store.facts()
         other = sqlite3.connect(path, isolation_level=None)
@@ -214,7 +231,7 @@ async def test_a_lock_of_another_process_is_named_and_passes(path: Path, open_ag
         assert (await store.take_lead("a", above=0)).number == 1
 
 
-async def test_errors_never_quote_parameters(store, path: Path) -> None:
+async def test_errors_never_quote_parameters(store: SqlStore, path: Path) -> None:
     key = await store.ensure_key("llmgw-0123", "up")
     with sqlite3.connect(path) as database:
         database.execute("DROP TABLE api_keys")

@@ -2,39 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
 import anyio
 import pytest
 from llmgw_core.ports import IntentChange
-from llmgw_core.spec import Epoch, Fenced
+from llmgw_core.spec import Epoch, Fenced, Intent
+from llmgw_core.store.database import SqlStore
 
 pytestmark = pytest.mark.anyio
 
 
-async def test_the_first_leader_gets_a_number_above_what_it_heard(store) -> None:
+async def test_the_first_leader_gets_a_number_above_what_it_heard(store: SqlStore) -> None:
     assert await store.take_lead("a", above=41) == Epoch(number=42, control="a")
 
 
-async def test_every_leadership_is_above_the_last_one(store) -> None:
+async def test_every_leadership_is_above_the_last_one(store: SqlStore) -> None:
     first = await store.take_lead("a", above=0)
     second = await store.take_lead("a", above=0)
     assert second.number == first.number + 1
 
 
-async def test_the_epoch_survives_a_restart(path, clock, rand, open_again) -> None:
+async def test_the_epoch_survives_a_restart(
+    path: Path, clock: Any, rand: Any, open_again: Callable[[], AbstractAsyncContextManager[SqlStore]]
+) -> None:
     async with open_again() as store:
         await store.take_lead("a", above=10)
     async with open_again() as store:
         assert (await store.take_lead("b", above=0)).number == 12
 
 
-async def test_an_intent_comes_back_as_it_was_written(store, intent) -> None:
+async def test_an_intent_comes_back_as_it_was_written(store: SqlStore, intent: Callable[..., Intent]) -> None:
     epoch = await store.take_lead("a", above=0)
     written = (intent("r-aaaaaaaaaa"), intent("r-bbbbbbbbbb", number=None, goal="stop", rank=1))
     await store.write_intents(epoch, IntentChange(put=tuple(reversed(written))))
     assert await store.intents() == written
 
 
-async def test_a_second_write_of_a_shard_replaces_the_first(store, intent) -> None:
+async def test_a_second_write_of_a_shard_replaces_the_first(
+    store: SqlStore, intent: Callable[..., Intent]
+) -> None:
     epoch = await store.take_lead("a", above=0)
     await store.write_intents(epoch, IntentChange(put=(intent("r-aaaaaaaaaa"),)))
     stopped = intent("r-aaaaaaaaaa", number=9, goal="stop")
@@ -42,20 +52,22 @@ async def test_a_second_write_of_a_shard_replaces_the_first(store, intent) -> No
     assert await store.intents() == (stopped,)
 
 
-async def test_rows_are_dropped_and_put_in_one_change(store, intent) -> None:
+async def test_rows_are_dropped_and_put_in_one_change(store: SqlStore, intent: Callable[..., Intent]) -> None:
     epoch = await store.take_lead("a", above=0)
     await store.write_intents(epoch, IntentChange(put=(intent("r-aaaaaaaaaa"),)))
     await store.write_intents(epoch, IntentChange(put=(intent("r-bbbbbbbbbb"),), drop=("r-aaaaaaaaaa/0",)))
     assert [one.shard.shard for one in await store.intents()] == ["r-bbbbbbbbbb/0"]
 
 
-async def test_dropping_what_is_not_there_is_fine(store) -> None:
+async def test_dropping_what_is_not_there_is_fine(store: SqlStore) -> None:
     epoch = await store.take_lead("a", above=0)
     await store.write_intents(epoch, IntentChange(drop=("r-aaaaaaaaaa/0",)))
     assert await store.intents() == ()
 
 
-async def test_thousands_of_rows_go_in_one_change(store, intent, rand) -> None:
+async def test_thousands_of_rows_go_in_one_change(
+    store: SqlStore, intent: Callable[..., Intent], rand: Any
+) -> None:
     epoch = await store.take_lead("a", above=0)
     many = tuple(intent(rand.replica_id()) for _ in range(2500))
     await store.write_intents(epoch, IntentChange(put=many))
@@ -72,7 +84,9 @@ async def test_thousands_of_rows_go_in_one_change(store, intent, rand) -> None:
         Epoch(number=0, control=""),
     ),
 )
-async def test_another_leaders_write_is_refused_and_changes_nothing(store, intent, stale) -> None:
+async def test_another_leaders_write_is_refused_and_changes_nothing(
+    store: SqlStore, intent: Callable[..., Intent], stale: Epoch
+) -> None:
     await store.take_lead("a", above=0)
     leader = await store.take_lead("b", above=0)
     kept = intent("r-aaaaaaaaaa")
@@ -83,13 +97,13 @@ async def test_another_leaders_write_is_refused_and_changes_nothing(store, inten
     assert await store.intents() == (kept,)
 
 
-async def test_nobody_writes_before_somebody_leads(store, intent) -> None:
+async def test_nobody_writes_before_somebody_leads(store: SqlStore, intent: Callable[..., Intent]) -> None:
     with pytest.raises(Fenced, match="nobody"):
         await store.write_intents(Epoch(number=1, control="a"), IntentChange(put=(intent("r-aaaaaaaaaa"),)))
     assert await store.intents() == ()
 
 
-async def test_leaders_that_start_at_once_get_different_numbers(store) -> None:
+async def test_leaders_that_start_at_once_get_different_numbers(store: SqlStore) -> None:
     taken: list[Epoch] = []
 
     async def lead(control: str) -> None:
