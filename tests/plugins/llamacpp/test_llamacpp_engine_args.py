@@ -33,13 +33,15 @@ spellings = st.sampled_from(
         lambda flag: "no_" + flag.lstrip("-").replace("-", "_"),
     )
 )
+# A number that JSON cannot hold is no engine argument at all: a profile does not take it.
+finite = st.floats(allow_nan=False, allow_infinity=False)
 values = st.one_of(
     st.none(),
     st.booleans(),
     st.integers(),
-    st.floats(),
+    finite,
     st.text(),
-    st.lists(st.one_of(st.text(), st.integers(), st.floats())).map(tuple),
+    st.lists(st.one_of(st.text(), st.integers(), finite)).map(tuple),
 )
 hostile = st.sampled_from(
     (
@@ -131,7 +133,6 @@ def test_a_negative_number_is_a_value(make_shard: MakeShard, launch: Launch, num
         {"--": 1},
         {"lora": ()},
         {"lora": ("a,b", "c")},
-        {"temp": float("nan")},
         {"lora": ("-x",)},
     ),
 )

@@ -70,7 +70,6 @@ from llmgw_core.spec.flags import (
     Flag,
     FlagTable,
     Grammar,
-    owned_flag,
     resolve,
 )
 from llmgw_core.spec.gateway import (
@@ -116,6 +115,10 @@ from llmgw_core.spec.node import (
     PathFact,
     PortRange,
     Reason,
+)
+from llmgw_core.spec.operator_flags import (
+    argument_fault,
+    owned_flag,
 )
 from llmgw_core.spec.placement import (
     Ask,
@@ -306,6 +309,7 @@ __all__ = [
     "WaitFor",
     "Welcome",
     "WireError",
+    "argument_fault",
     "check_argv",
     "decode",
     "decode_gateway",

@@ -117,6 +117,9 @@ def _not_there(table: FlagTable, name: str) -> FlagProblem:
 
 def nearest(table: FlagTable, name: str) -> str:
     """The name in the table that is most like `name`; empty when none is."""
+    short = table.by_name.get(name[1:]) if name.startswith("--") else None
+    if short is not None:
+        return max(short.names, key=len)  # written `--fa`, meant `-fa`
     near = difflib.get_close_matches(name, table.by_name, n=1, cutoff=0.75)
     return near[0] if near else ""
 

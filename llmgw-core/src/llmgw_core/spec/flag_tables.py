@@ -8,7 +8,7 @@ one table, not complete, of each release that was looked at.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -80,31 +80,30 @@ class TableFor(Value):
 def flag_tables(files: Mapping[str, str], info: EngineInfo) -> tuple[FlagTable, ...]:
     """The tables in the texts of a plugin's data files, by file name; oldest first.
 
-    Where a release has a captured table, the one from the history is left out. Raises ValueError for a
-    file that is not a table.
+    Of a release with a captured table the history adds only what became of flags that are not in it.
+    Raises ValueError for a file that is not a table.
     """
     captured = [FlagTable.model_validate_json(text) for name, text in files.items() if name != HISTORY]
-    histories = [FlagHistory.model_validate_json(text) for name, text in files.items() if name == HISTORY]
-    have = {table.version for table in captured if not table.program}
-    parsed = [
-        history_table(history, release)
-        for history in histories
-        for release in history.releases
-        if release not in have
-    ]
-    return tuple(sorted((*captured, *parsed), key=lambda table: version_key(info, table.version)))
+    tables = {(table.program, table.version): table for table in captured}
+    if HISTORY in files:
+        history = FlagHistory.model_validate_json(files[HISTORY])
+        for release in history.releases:
+            parsed, own = history_table(history, release), tables.get(("", release))
+            tables["", release] = parsed if own is None else _with_absent(own, history, release)
+    return tuple(sorted(tables.values(), key=lambda table: version_key(info, table.version)))
+
+
+def _with_absent(table: FlagTable, history: FlagHistory, release: str) -> FlagTable:
+    names = table.by_name.keys() | table.absent_by_name.keys()
+    more = tuple(one for one in _absent(history, release, table.by_name.keys()) if one.name not in names)
+    return table.model_copy(update={"absent": (*table.absent, *more)})
 
 
 def history_table(history: FlagHistory, release: str) -> FlagTable:
     """What a history says of one of its releases. Raises ValueError for a release that it does not have."""
-    place = {name: number for number, name in enumerate(history.releases)}
-    if release not in place:
+    if release not in history.releases:
         raise ValueError(f"the history of {history.engine} does not have the release {release}")
-    at = place[release]
-    there = [
-        span for span in history.spans if place.get(span.first, 0) <= at <= place.get(span.last, len(place))
-    ]
-    names = {span.name for span in there}
+    there = [span for span in history.spans if _spans(history, span, release)]
     return FlagTable(
         engine=history.engine,
         version=release,
@@ -114,12 +113,21 @@ def history_table(history: FlagHistory, release: str) -> FlagTable:
         incomplete_because="only flags that a launcher may use, read in the sources and not run",
         grammar=history.grammar,
         flags=tuple(Flag(names=(span.name,), arity=span.arity) for span in there),
-        absent=tuple(
-            Absent(name=span.name, first=span.first, last=span.last, instead=span.instead)
-            for span in history.spans
-            if span.name not in names
-        ),
+        absent=tuple(_absent(history, release, {span.name for span in there})),
     )
+
+
+def _spans(history: FlagHistory, span: FlagSpan, release: str) -> bool:
+    place = {name: number for number, name in enumerate(history.releases)}
+    return place.get(span.first, 0) <= place[release] <= place.get(span.last, len(place))
+
+
+def _absent(history: FlagHistory, release: str, names: Collection[str]) -> Iterator[Absent]:
+    """What became of the flags that are not among the `names` of a release."""
+    for span in history.spans:
+        if span.name not in names and not _spans(history, span, release):
+            instead = tuple(name for name in span.instead if name in names)
+            yield Absent(name=span.name, first=span.first, last=span.last, instead=instead)
 
 
 def table_for(

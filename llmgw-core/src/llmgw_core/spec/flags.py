@@ -6,7 +6,7 @@ takes. Tables come from the program's own help (`spec.help_text`) or from its so
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from typing import Literal
 
 from llmgw_core.spec.value import Value
 
-__all__ = ["Absent", "Arity", "Flag", "FlagTable", "Grammar", "owned_flag", "resolve"]
+__all__ = ["Absent", "Arity", "Flag", "FlagTable", "Grammar", "resolve"]
 
 
 class Arity(StrEnum):
@@ -126,52 +126,3 @@ def _written(grammar: Grammar, name: str) -> Iterable[str]:
         yield name.replace("_", "-")
     if grammar.dotted and "." in name:
         yield name.partition(".")[0].replace("_", "-")
-
-
-def owned_flag(tables: Collection[FlagTable], owned: Collection[str], word: str) -> str | None:
-    """The flag of `owned` that an operator's `word` would set in some spelling, or None.
-
-    `word` is what was written under `engine_args`, with or without dashes. Refuses too much rather than
-    too little: every spelling that one of `tables` knows counts, and so does the beginning of a long name
-    where a program takes that, unless it is itself the name of another flag.
-    """
-    written = _bare(word)
-    families = {name: _family(tables, name) for name in sorted(owned)}
-    for name, family in families.items():
-        if written in {_bare(one) for one in family} or _attached(tables, family, word):
-            return name
-    known = {_bare(name) for table in tables for name in table.by_name}
-    if not written or written in known or not any(table.grammar.prefixes for table in tables):
-        return None
-    return next(
-        (name for name, family in families.items() if any(_begins(one, written) for one in family)), None
-    )
-
-
-def _bare(word: str) -> str:
-    """A name without dashes in front, value, key of a JSON value, and underscores."""
-    name = word.strip().lstrip("-").partition("=")[0]
-    # A few names have a dot of their own, and none of those is the key of a JSON value.
-    return name.partition(".")[0].replace("_", "-") if not name.partition(".")[2].isdigit() else name
-
-
-def _family(tables: Collection[FlagTable], name: str) -> set[str]:
-    """Every spelling of a flag, its opposite included."""
-    known = {one for table in tables if name in table.by_name for one in table.by_name[name].names}
-    names = {name} | known
-    return names | {f"--no-{_bare(one)}" for one in names if one.startswith("--")}
-
-
-def _begins(name: str, written: str) -> bool:
-    return name.startswith("--") and _bare(name).startswith(written)
-
-
-def _attached(tables: Collection[FlagTable], family: Collection[str], word: str) -> bool:
-    """Whether `word` is a flag of one letter with its value attached, as argparse reads `-n2`."""
-    short = tuple(one for one in family if len(one) == 2)
-    return (
-        bool(short)
-        and word.startswith(short)
-        and any(table.grammar.prefixes for table in tables)
-        and not any(word in table.by_name for table in tables)
-    )

@@ -32,7 +32,8 @@ _ENVIRONMENT = re.compile(r"[\[(]env(?: var)?: *([A-Za-z_][A-Za-z0-9_]*)")
 _DEFAULT = re.compile(r"[\[(]default: ([^\s(),\[\]]{1,40})[,)\]]")
 _REPEATABLE = re.compile(r"(?:multiple|several) (?:times|--[\w-]+ arguments)|\brepeatable\b")
 _REMOVED = re.compile(r"the argument has been removed")
-_MENTIONED = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*")
+# Not `--spec-ngram-*-size-n`, which stands for several.
+_MENTIONED = re.compile(r"(?<![\w-])--[a-zA-Z][\w-]*\w(?![\w*{-])")
 
 
 class Entry(NamedTuple):

@@ -88,4 +88,4 @@ def help_text(program: str) -> str:
         names = ", ".join((*option.names, *option.off)) + ("" if option.switch else " VALUE")
         notes = [option.text, f"(env: {option.env})" if option.env else ""]
         lines.append(f"  {names:<46} {' '.join(note for note in notes if note)}".rstrip())
-    return "\n".join([*lines, "", "  --version, --help", ""])
+    return "\n".join([*lines, "", "  --version", "  -h, --help, --usage", ""])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 
 from llmgw_core.spec import EngineArg, Unsupported
 
 from llmgw_llamacpp.owned import reason_to_refuse
+from llmgw_llamacpp.release import Release
 
 __all__ = ["operator_flags", "option_name"]
 
@@ -24,11 +24,11 @@ def option_name(key: str) -> str:
     return key.lstrip("-").replace("_", "-")
 
 
-def operator_flags(engine_args: Mapping[str, EngineArg]) -> dict[str, tuple[str, ...]]:
-    """Name → argv items of every engine argument, by name.
+def operator_flags(engine_args: Mapping[str, EngineArg], release: Release) -> dict[str, tuple[str, ...]]:
+    """Name → argv items of every engine argument, by name, as `release` calls them.
 
     Raises Unsupported, with the key as it was written, for a flag that llmgw sets itself, one that is
-    given in two spellings, and a value that would be read as another flag.
+    given in two spellings, a value that would be read as another flag, and what the release does not take.
     """
     flags: dict[str, tuple[str, ...]] = {}
     for key, value in sorted(engine_args.items()):
@@ -38,9 +38,12 @@ def operator_flags(engine_args: Mapping[str, EngineArg]) -> dict[str, tuple[str,
             raise Unsupported(field, "not the name of a flag")
         if reason := reason_to_refuse(name):
             raise Unsupported(field, reason)
+        name, items = release.spelled(name, tuple(_items(field, name, value)))
         if name in flags:
             raise Unsupported(field, "given twice, in two spellings")
-        flags[name] = tuple(_items(field, name, value))
+        if fault := release.fault(items):
+            raise Unsupported(field, fault)
+        flags[name] = items
     return dict(sorted(flags.items()))
 
 
@@ -63,8 +66,6 @@ def _text(field: str, value: str | float | tuple[str | int | float, ...]) -> str
         if not pieces or any("," in piece for piece in pieces):
             raise Unsupported(field, "a list needs at least one item, and no item may hold a comma")
         return ",".join(pieces)
-    if isinstance(value, float) and not math.isfinite(value):
-        raise Unsupported(field, "not a finite number")
     text = str(value)
     if "\0" in text:
         raise Unsupported(field, "a NUL character cannot be passed to a program")

@@ -13,6 +13,7 @@ from llmgw_core.spec import Command, EngineArg, Launch, Profile, Shard, Unsuppor
 
 from llmgw_llamacpp.arguments import operator_flags, option_name
 from llmgw_llamacpp.owned import reason_to_refuse_variable
+from llmgw_llamacpp.release import Release
 
 __all__ = ["DEFAULT_CONTEXT", "DEFAULT_PARALLEL", "engine"]
 
@@ -30,15 +31,16 @@ def engine(shard: Shard, launch: Launch) -> Command:
     _check_shape(profile)
     _check_names(shard)
     _check_environment(profile)
-    flags = operator_flags(profile.engine_args)
+    release = Release.of(launch)
+    flags = operator_flags(profile.engine_args, release)
     ours = {
         **_identity(shard),
         **_context(profile),
         **_hardware(shard, flags),
         **_kind(shard, flags),
         "metrics": ("--metrics",),
-        # Newer builds call it --no-ui and still know this name.
-        "webui": ("--no-webui",),
+        # Newer builds call it --no-ui, and those that were looked at still know the old name.
+        "webui": (release.first("--no-webui", "--no-ui"),),
     }
     # A flag of the operator's that we read ourselves, such as `parallel`, is said once, in its place.
     groups = {**ours, **{name: items for name, items in flags.items() if name not in ours}}.values()

@@ -1,4 +1,4 @@
-"""The five hooks of an engine plugin; each hands over to the module that knows.
+"""The six hooks of an engine plugin; each hands over to the module that knows.
 
 They are not in the package's `__init__`, because the embedded engine (`python -m llmgw_llamacpp.launcher`)
 imports that: with the contract and pydantic in it, every engine would be 27 MiB larger and slower to start.
@@ -12,6 +12,7 @@ from llmgw_core.spec import (
     HOOK_API,
     Command,
     EngineInfo,
+    FlagTable,
     Launch,
     PluginInfo,
     ProbeResponse,
@@ -21,7 +22,7 @@ from llmgw_core.spec import (
     hookimpl,
 )
 
-from llmgw_llamacpp import command, info, probes
+from llmgw_llamacpp import command, info, probes, tables
 
 
 @hookimpl
@@ -39,6 +40,12 @@ def llmgw_plugin_info() -> PluginInfo:
 def llmgw_engine_info() -> EngineInfo:
     """Facts about llama-server and its embedded look-alike."""
     return info.ENGINE
+
+
+@hookimpl
+def llmgw_engine_flags() -> tuple[FlagTable, ...]:
+    """Every recorded build, and the embedded launcher."""
+    return tables.TABLES
 
 
 @hookimpl
