@@ -1,32 +1,33 @@
-"""The InfiniBand and RoCE fabric driver of llmgw: does not look for adapters yet."""
+"""The InfiniBand and RoCE fabric driver of llmgw: finds the adapters of a node, and names them to NCCL."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llmgw_core.spec import HOOK_API, FabricPort, PluginInfo, Unsupported, hookimpl
+from llmgw_core.spec import HOOK_API, FabricPort, HostView, Launch, PluginInfo, hookimpl
+
+from llmgw_fabric_ib.discovery import discover
+from llmgw_fabric_ib.environment import environment
 
 
 @hookimpl
 def llmgw_plugin_info() -> PluginInfo:
     """Say who the plugin is."""
     return PluginInfo(
-        name="fabric-ib",
-        kind="fabric",
-        api=HOOK_API,
-        summary="InfiniBand and RoCE: no discovery yet, every node counts as an island",
+        name="fabric-ib", kind="fabric", api=HOOK_API, summary="InfiniBand and RoCE adapters, from sysfs"
     )
 
 
 @hookimpl
-def llmgw_fabric_discover() -> tuple[FabricPort, ...]:
-    """List no port: without one a node is an island, which is the safe thing to believe of it."""
-    return ()
+def llmgw_fabric_discover(host: HostView) -> tuple[FabricPort, ...]:
+    """List every port of every adapter, usable or not, each with its reasons."""
+    return discover(host)
 
 
 @hookimpl
-def llmgw_fabric_env(ports: tuple[FabricPort, ...]) -> Mapping[str, str]:
-    """Give no variables for no ports. Raises Unsupported for ports, which this release never found."""
-    if ports:
-        raise Unsupported("fabric", "llmgw-fabric-ib has no environment for adapters yet")
-    return {}
+def llmgw_fabric_env(ports: tuple[FabricPort, ...], launch: Launch) -> Mapping[str, str]:
+    """Give the variables that make NCCL and UCX use exactly these ports; none for no ports.
+
+    Raises Unsupported for ports that cannot be used, or not together.
+    """
+    return environment(ports, launch.interface)
