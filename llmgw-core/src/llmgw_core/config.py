@@ -82,7 +82,6 @@ class GatewayConfig(ConfigValue):
     token_file: Path
     spool_dir: Path
     limits: GatewayLimits = GatewayLimits()
-    timers: Timers = Timers()
     log: LogConfig = LogConfig()
 
 

@@ -221,6 +221,13 @@ def test_no_replica_that_is_heard_is_drained_because_of_one_that_is_not() -> Non
     assert decision.put == ()
 
 
+def test_a_replica_that_ends_by_itself_holds_its_place_until_it_is_judged() -> None:
+    one = shard()
+    ending = status(one, "Stopping", failure=Failure(failure="crash", detail="exit code 1"))
+    decision = run(catalog(model()), actual(view("n1", (one, ending)), intents=(intent(one),)))
+    assert (states(decision), decision.put) == ({one.replica: "Stopping"}, ())
+
+
 def test_a_drained_replica_is_stopped_once_nobody_uses_it() -> None:
     one = shard()
     state = status(one, "Draining", for_seconds=1)

@@ -215,6 +215,8 @@ class ControlLoop:
 
 def node_state(node: NodeView) -> str:
     """A node's state in one word."""
-    if node.freshness == "ready" and not node.speaks:
+    if node.freshness != "ready":
+        return node.freshness
+    if not node.speaks:
         return "expected"
-    return node.freshness
+    return "ready" if node.connected else "disconnected"

@@ -9,6 +9,7 @@ from llmgw_core.reconcile.state import OVER, Actual, Rank, Replica, ReplicaState
 from llmgw_core.spec.intent import Intent
 from llmgw_core.spec.status import AgentGoal, Failure
 
+_ENDING = frozenset({"Stopping", "Unkillable", "Stopped", "Failed"})
 _RUNNING = frozenset({"Loading", "Ready", "Unhealthy", "Draining"})
 
 
@@ -72,6 +73,8 @@ def _starting(replica: Replica, actual: Actual, taken: tuple[Intent, ...]) -> Ve
         return _is(replica, "Ready", "", taken)
     if all(state in _RUNNING for state in states):
         return _is(replica, "Loading", _progress(replica), taken)
+    if _ENDING & {state for state in states if state}:
+        return _is(replica, "Stopping", _progress(replica), taken)
     if any(states):
         return _is(replica, "Starting", _progress(replica), taken)
     return _is(replica, "Pending", "sent to its node", taken)

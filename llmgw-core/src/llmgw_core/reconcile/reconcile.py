@@ -150,11 +150,11 @@ def _place(
 
 def counted(model: Model, verdicts: Sequence[Verdict]) -> int:
     """How many replicas a model has for the purpose of placing more."""
-    waits = model.on_lost == "wait"
-    states = [verdict.replica.state for verdict in verdicts if verdict.replica.model == model.name]
-    return sum(
-        state in LIVE or state in ("Unknown", "Held") or (state == "Lost" and waits) for state in states
-    )
+    counts = LIVE | {"Unknown", "Held"} | ({"Lost"} if model.on_lost == "wait" else set())
+    own = [verdict.replica for verdict in verdicts if verdict.replica.model == model.name]
+    # One that ends by itself counts until it is judged: whether it failed decides when the next may come.
+    ending = sum(replica.state == "Stopping" and "stop" not in replica.goals for replica in own)
+    return ending + sum(replica.state in counts for replica in own)
 
 
 def held_shards(replicas: Sequence[Replica]) -> tuple[Shard, ...]:

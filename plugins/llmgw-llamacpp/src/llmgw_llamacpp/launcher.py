@@ -24,7 +24,14 @@ def main() -> None:
     """Entry point of the console script and of `python -m llmgw_llamacpp.launcher`."""
     for stream in (sys.stdout, sys.stderr):
         _by_line(stream)
-    sys.exit(run(sys.argv[1:], os.environ))
+    try:
+        code = run(sys.argv[1:], os.environ)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output (`--help | head`) has seen enough; the interpreter flushes once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    sys.exit(code)
 
 
 def run(argv: Sequence[str], environ: Mapping[str, str]) -> int:
