@@ -176,6 +176,20 @@ async def test_a_stop_overtakes_a_launch_that_waits(node: Any, make_shard: MakeS
         assert node.control.status(first).state == "Stopping"
 
 
+async def test_the_wait_for_what_is_stopping_has_an_end(node: Any, make_shard: MakeShard) -> None:
+    first, second = make_shard(ignore_term=None), make_shard("r-bbbbbbbbbb")
+    second = second.model_copy(update={"timeouts": second.timeouts.model_copy(update={"wait": 0.3})})
+    async with node.agent():
+        await node.control.run(first)
+        await node.control.reaches(first, "Ready")
+        await node.control.stop(first, grace=60.0)
+        await node.control.run(second)
+        failure = failure_of(await node.control.reaches(second, "Failed"))
+        assert node.control.status(first).state == "Stopping"
+    assert failure.failure == "agent"
+    assert f"held by {first.shard}" in failure.detail
+
+
 async def test_the_key_reaches_the_engine_and_nothing_that_others_can_see(
     node: Any, make_shard: MakeShard, caplog: pytest.LogCaptureFixture
 ) -> None:
