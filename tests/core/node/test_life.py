@@ -130,6 +130,12 @@ def test_an_exit_while_loading_is_classified(loading: Record, end: Exit, tail: s
     assert failure.failure == kind
 
 
+def test_the_line_that_shows_a_known_failure_is_told_not_the_last_one(loading: Record) -> None:
+    failure = exited(loading, Exit(code=1), "start\nE open: no such file x\nexiting\n").failure
+    assert failure is not None
+    assert failure.detail == "engine exited with code 1: E open: no such file x"
+
+
 def test_patterns_are_for_launches_not_for_what_a_serving_engine_has_logged(ready: Record) -> None:
     failure = exited(ready, Exit(code=1), "a client asked about: no such file").failure
     assert failure is not None

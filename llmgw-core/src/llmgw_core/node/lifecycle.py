@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llmgw_core.node.state import Process, Record
@@ -89,11 +89,10 @@ def exited(
     """One of its commands is gone though nobody asked for it: the shard has failed."""
     if record.state in _DYING:
         return record
-    known = patterns if record.state in _BEFORE_READY else ()
-    kind, hint = _classify(end, tail, known)
-    detail = f"{name} {_how(end)}"
-    if last := next((line.strip() for line in reversed(tail.splitlines()) if line.strip()), ""):
-        detail = f"{detail}: {last[:300]}"
+    known = _known(tail, patterns) if record.state in _BEFORE_READY and end.signal != "KILL" else None
+    kind, hint = (known.pattern.failure, known.pattern.hint) if known else _unknown(end)
+    line = known.line if known else _last_line(tail)
+    detail = f"{name} {_how(end)}: {line[:300]}" if line else f"{name} {_how(end)}"
     failure = Failure(
         failure=kind, detail=detail, exit_code=end.code, signal=end.signal, tail=tail[-TAIL_BYTES:], hint=hint
     )
@@ -139,20 +138,34 @@ def _moved(record: Record, state: AgentState, now: float, **changes: Any) -> Rec
     return replace(record, state=state, since=since, **changes)
 
 
-def _classify(end: Exit, tail: str, patterns: Iterable[FailurePattern]) -> tuple[FailureClass, str]:
+@dataclass(frozen=True)
+class _Known:
+    """A failure that the plugin knows, and the line that shows it: engines' last lines often say less."""
+
+    pattern: FailurePattern
+    line: str
+
+
+def _known(tail: str, patterns: Iterable[FailurePattern]) -> _Known | None:
+    for pattern in patterns:
+        try:
+            found = re.search(pattern.pattern, tail)
+        except re.error:
+            continue  # a plugin's own mistake must not hide that the engine is gone
+        if found:
+            start = tail.rfind("\n", 0, found.start()) + 1
+            return _Known(pattern, tail[start:].partition("\n")[0].strip())
+    return None
+
+
+def _unknown(end: Exit) -> tuple[FailureClass, str]:
     if end.signal == "KILL":
         return "killed", "the kernel's out-of-memory killer does this too: see dmesg"
-    for known in patterns:
-        if _matches(known.pattern, tail):
-            return known.failure, known.hint
     return ("killed" if end.signal == "TERM" else "crash"), ""
 
 
-def _matches(pattern: str, tail: str) -> bool:
-    try:
-        return re.search(pattern, tail) is not None
-    except re.error:
-        return False  # a plugin's own mistake must not hide that the engine is gone
+def _last_line(tail: str) -> str:
+    return next((line.strip() for line in reversed(tail.splitlines()) if line.strip()), "")
 
 
 def _how(end: Exit) -> str:
