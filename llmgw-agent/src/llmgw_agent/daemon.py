@@ -76,6 +76,7 @@ class Agent:
             launcher=Launcher(plugins, logs, state_dir, environ),
             timers=config.timers,
             report=self._known_report,
+            port_taken=self._note_taken,
         )
 
     @property
@@ -150,12 +151,24 @@ class Agent:
         old = self._report
         # The first look may take as long as it needs: there is nothing to tell without it.
         with anyio.move_on_after(DISCOVERY_LIMIT if old else None) as limit:
-            self._report = await self._offload(self._discover)
+            self._report = self._without_own_ports(await self._offload(self._discover))
         if limit.cancelled_caught and old:
             self._report = old.model_copy(update={"stale": True})
         for problem in self._last_report().problems:
             if old is None or problem not in old.problems:
                 log.warning("%s", problem)
+
+    def _without_own_ports(self, report: NodeReport) -> NodeReport:
+        """What our own shards listen on is theirs as long as they run, and free as soon as they end."""
+        own = {port for record in self.keeper.state.live for port in record.shard.ports}
+        return report.model_copy(update={"ports_busy": tuple(p for p in report.ports_busy if p not in own)})
+
+    def _note_taken(self, port: int) -> None:
+        """A port that could not be bound is in the report that tells of the failure, and then looked up."""
+        if self._report is not None and port not in self._report.ports_busy:
+            busy = tuple(sorted({*self._report.ports_busy, port}))
+            self._report = self._report.model_copy(update={"ports_busy": busy})
+        self.rediscover()
 
     async def _known_report(self) -> NodeReport:
         await self._discovered.wait()

@@ -21,7 +21,10 @@ Event = Callable[[Record, float], Record]
 
 @dataclass(frozen=True)
 class Tools:
-    """What every shard of this node is run with. `report` waits for the first discovery."""
+    """What every shard of this node is run with.
+
+    `report` waits for the first discovery; `port_taken` is told of a port that could not be bound.
+    """
 
     ports: AgentPorts
     plugins: PluginHost
@@ -30,6 +33,7 @@ class Tools:
     launcher: Launcher
     timers: Timers
     report: Callable[[], Awaitable[NodeReport]]
+    port_taken: Callable[[int], None]
 
 
 class RecordHandle:

@@ -66,6 +66,7 @@ class Starting:
             raise _failed("agent", str(error)) from None
         for port in record.shard.ports:
             if not await self._ports.net.can_bind(record.shard.address, port):
+                self._tools.port_taken(port)
                 raise _failed("port_in_use", f"{record.shard.address}:{port} is in use on this node")
         try:
             await self._ports.disk.make_dir(launch.work_dir)
