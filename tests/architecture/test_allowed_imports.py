@@ -10,10 +10,11 @@ import pytest
 PLUGINS = ("llmgw_vllm", "llmgw_sglang", "llmgw_llamacpp", "llmgw_fabric_ib", "llmgw_example")
 PURE_BELOW = {
     "spec": (),
-    "catalog": ("spec",),
+    "engine_check": ("spec",),
+    "catalog": ("spec", "engine_check"),
     "inventory": ("spec",),
-    "placement": ("spec", "catalog", "inventory"),
-    "reconcile": ("spec", "catalog", "inventory", "placement"),
+    "placement": ("spec", "engine_check", "catalog", "inventory"),
+    "reconcile": ("spec", "engine_check", "catalog", "inventory", "placement"),
     "node": ("spec",),
     "traffic": ("spec",),
 }

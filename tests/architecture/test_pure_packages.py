@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-PURE = ("spec", "catalog", "inventory", "placement", "reconcile", "node", "traffic")
+PURE = ("spec", "engine_check", "catalog", "inventory", "placement", "reconcile", "node", "traffic")
 WORLD = frozenset(
     (
         *("asyncio", "anyio", "concurrent", "multiprocessing", "select", "selectors", "signal", "subprocess"),

@@ -26,6 +26,9 @@ BUILT_IN: Mapping[str, CommandEntry] = {
     "gateway": CommandEntry("llmgw_core.cli.gateway", "gateway", "A gateway, in the foreground."),
     "ctl": CommandEntry("llmgw_core.cli.ctl.group", "ctl", "Ask and steer a control plane."),
     "catalog": CommandEntry("llmgw_core.cli.catalog", "catalog", "Check a catalog of models."),
+    "engine-check": CommandEntry(
+        "llmgw_core.cli.engine_check", "engine_check", "Check a plugin's flags against its engine's help."
+    ),
     "db": CommandEntry("llmgw_core.cli.db", "db", "Make, migrate and check the database."),
     "plugins": CommandEntry("llmgw_core.cli.plugins", "plugins", "Installed plugins and their health."),
     "version": CommandEntry("llmgw_core.cli.version", "version", "Versions of every llmgw package."),

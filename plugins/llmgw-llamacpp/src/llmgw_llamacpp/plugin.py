@@ -44,7 +44,7 @@ def llmgw_engine_info() -> EngineInfo:
 
 @hookimpl
 def llmgw_engine_flags() -> tuple[FlagTable, ...]:
-    """Every recorded build, and the embedded launcher."""
+    """Every build that was recorded or read."""
     return tables.TABLES
 
 

@@ -28,7 +28,7 @@ class Release:
     def of(cls, launch: Launch) -> Release:
         """The release that a shard is started with."""
         if is_launcher(launch):
-            own = LAUNCHER.model_copy(update={"version": launch.version, "program": ""})
+            own = LAUNCHER.model_copy(update={"version": launch.version})
             return cls(launch.version, (own,), own)
         found = table_for(TABLES, ENGINE, launch.version)
         return cls(launch.version, TABLES, found.table if found else LAUNCHER)

@@ -17,14 +17,13 @@ from llmgw_llamacpp.launcher import PROGRAM
 __all__ = ["LAUNCHER", "TABLES", "is_launcher"]
 
 _FILES = resources.files("llmgw_llamacpp").joinpath("flags")
-_REAL = flag_tables(
+TABLES: tuple[FlagTable, ...] = flag_tables(
     {file.name: file.read_text("utf-8") for file in _FILES.iterdir() if file.name.endswith(".json")}, ENGINE
 )
 # Of the package itself, whatever llama.cpp it embeds: the launcher decides which flags there are.
 LAUNCHER = parse_help(
-    help_text(PROGRAM), engine=ENGINE.name, version="0", program=PROGRAM, captured_from=f"{PROGRAM} --help"
+    help_text(PROGRAM), engine=ENGINE.name, version="0", captured_from=f"{PROGRAM} --help"
 ).model_copy(update={"grammar": Grammar(prefixes=False, equals=False, greedy=True)})
-TABLES: tuple[FlagTable, ...] = (*_REAL, LAUNCHER)
 
 
 def is_launcher(launch: Launch) -> bool:

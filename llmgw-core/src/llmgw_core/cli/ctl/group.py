@@ -8,6 +8,7 @@ import click
 
 from llmgw_core.cli.ctl import actions, lists
 from llmgw_core.cli.ctl.target import Target
+from llmgw_core.cli.engine_check import engine_check
 
 
 @click.group()
@@ -25,5 +26,5 @@ def ctl(ctx: click.Context, server: str | None, token: str | None, state_dir: Pa
     ctx.obj = Target(server, token, state_dir)
 
 
-for command in (*lists.COMMANDS, *actions.COMMANDS):
+for command in (*lists.COMMANDS, *actions.COMMANDS, engine_check):
     ctl.add_command(command)
