@@ -87,7 +87,10 @@ def _in_words(report: NodeReport) -> str:
         lines.append(f"GPU {gpu.index}  {gpu.gpu_class or gpu.name}  {gpu.uuid}  {why}")
     for port in report.fabric_ports:
         why = "usable" if port.usable else "; ".join(reason.text or reason.code for reason in port.reasons)
-        lines.append(f"{port.device}:{port.port}  {port.link_layer}  {port.rate_gbps:g} Gb/s  {why}")
+        fabric = f"{port.fabric} ({port.fabric_strength})" if port.fabric else "fabric unknown"
+        lines.append(
+            f"{port.device}:{port.port}  {port.link_layer}  {port.rate_gbps:g} Gb/s  {fabric}  {why}"
+        )
     for engine in report.engines:
         state = engine.version if engine.usable else "; ".join(engine.problems)
         lines.append(f"{engine.name}  {state}")

@@ -13,13 +13,17 @@ from llmgw_core.config import AgentConfig
 from llmgw_core.plugins import PluginHost
 from llmgw_core.spec import CommandResult, EngineFound, EngineInfo, FabricPort, Gpu, HostView, NodeReport
 
+from llmgw_agent.busy_ports import busy_ports
+from llmgw_agent.fabrics import with_operators_word
+
 
 def discover(
     config: AgentConfig, plugins: PluginHost, host: HostView, environ: Mapping[str, str]
 ) -> NodeReport:
     """The node as the scheduler will see it; never raises for what is broken on it."""
     gpus, gpu_problems = _accelerators(plugins, host)
-    ports, port_problems = _fabrics(plugins, host)
+    found, fabric_problems = _fabrics(plugins, host)
+    ports, label_problems = with_operators_word(found, config)
     refused = tuple(f"plugin {one.name} is not used: {one.reason}" for one in plugins.refused)
     return NodeReport(
         node=config.node or "",
@@ -36,7 +40,8 @@ def discover(
         ),
         plugins={loaded.info.name: loaded.version for loaded in plugins.plugins},
         port_range=config.port_range,
-        problems=(*refused, *gpu_problems, *port_problems),
+        ports_busy=busy_ports(host, config.port_range),
+        problems=(*refused, *gpu_problems, *fabric_problems, *label_problems),
     )
 
 

@@ -7,10 +7,11 @@ settings as JSON, imports no YAML.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, field_validator
 
 from llmgw_core.spec.node import PortRange
 from llmgw_core.spec.value import ConfigValue, FrozenMap
@@ -96,8 +97,23 @@ class AgentConfig(ConfigValue):
     """Address where this node's engines listen; None means the one that routes to the control plane."""
     interface: str | None = None
     labels: FrozenMap[str, str] = Field(default_factory=dict)
+    fabrics: FrozenMap[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Label → what is on that fabric: `adapter`, `adapter:port`, or the key of a fabric that was found."""
+    exclude_hcas: tuple[str, ...] = ()
+    """Adapters, or `adapter:port`, that no engine uses."""
     port_range: PortRange = PortRange()
     state_dir: Path
     engines: FrozenMap[str, str | tuple[str, ...]] = Field(default_factory=dict)
     timers: Timers = Timers()
     log: LogConfig = LogConfig()
+
+    @field_validator("fabrics")
+    @classmethod
+    def _one_label_each(cls, fabrics: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+        entries = [entry for adapters in fabrics.values() for entry in adapters]
+        twice = sorted({entry for entry in entries if entries.count(entry) > 1})
+        if twice:
+            raise ValueError(f"{twice[0]} is listed twice; a port is on one fabric")
+        if "" in fabrics:
+            raise ValueError("a label of a fabric is empty; give it a name")
+        return fabrics

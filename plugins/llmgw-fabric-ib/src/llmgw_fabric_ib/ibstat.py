@@ -28,15 +28,16 @@ def ask(host: HostView) -> tuple[Port, ...]:
 
 def parse(text: str) -> tuple[Port, ...]:
     """The ports of a listing; lines that are not understood are passed over."""
-    ports: list[Port] = []
+    ports: dict[tuple[str, int], Port] = {}
     for block in re.split(r"^CA '", text, flags=re.MULTILINE)[1:]:
         name, quote, facts = block.partition("'")
         head, *bodies = re.split(r"^\s+Port (\d{1,3}):\s*$", facts, flags=re.MULTILINE | re.ASCII)
         adapter = Adapter(name=name, card=_facts(head).get("CA type", ""))
         if quote:
-            pairs = zip(bodies[::2], bodies[1::2], strict=True)
-            ports += [_port(adapter, int(number), _facts(body)) for number, body in pairs]
-    return tuple(ports)
+            for number, body in zip(bodies[::2], bodies[1::2], strict=True):
+                port = _port(adapter, int(number), _facts(body))
+                ports.setdefault(port.key, port)
+    return tuple(ports.values())
 
 
 def merged(ports: tuple[Port, ...], told: tuple[Port, ...]) -> tuple[Port, ...]:
