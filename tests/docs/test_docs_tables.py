@@ -53,7 +53,9 @@ def _shown(field: FieldInfo) -> str:
     value = field.get_default(call_default_factory=True)
     if value is None:
         return "–"
-    return f"{value:.15g}" if isinstance(value, float) else ("{}" if value == {} else str(value))
+    if isinstance(value, float):
+        return f"{value:.15g}"
+    return "{}" if value == {} else "[]" if value == () else str(value)
 
 
 CONFIGURATIONS: Mapping[str, Mapping[str, str]] = {

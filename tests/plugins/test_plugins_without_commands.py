@@ -1,4 +1,4 @@
-"""vLLM, SGLang and fabric-ib: they load, tell true facts, and refuse what they cannot do with the reason."""
+"""vLLM: it loads, tells true facts, and refuses what it cannot do with the reason."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import pytest
 from llmgw_core.plugins import PluginHost
 from llmgw_core.spec import (
     Capability,
-    CommandResult,
     Epoch,
-    FabricPort,
     Launch,
     Peer,
     Profile,
@@ -20,27 +18,14 @@ from llmgw_core.spec import (
     parse_version_range,
 )
 
-ENGINES = ("sglang", "vllm")
+ENGINES = ("vllm",)
 SHARED = Path(__file__).parents[3] / "shared" / "engines"
 LAUNCH = Launch(binary=("engine",), version="1", work_dir="/w", log_dir="/l")
 
 
-class NoHost:
-    """A host that has nothing."""
-
-    def read_text(self, path: str) -> str | None:
-        return None
-
-    def list_dir(self, path: str) -> tuple[str, ...] | None:
-        return None
-
-    def run(self, argv: tuple[str, ...], timeout: float) -> CommandResult | None:
-        return None
-
-
 @pytest.fixture(scope="module")
 def host() -> PluginHost:
-    return PluginHost.load(only="vllm,sglang,fabric-ib")
+    return PluginHost.load(only="vllm")
 
 
 def a_shard(engine: str) -> Shard:
@@ -67,8 +52,7 @@ def a_shard(engine: str) -> Shard:
 def test_the_installed_plugins_load_and_say_what_is_missing(host: PluginHost) -> None:
     assert host.refused == ()
     summaries = {loaded.info.name: loaded.info.summary for loaded in host.plugins}
-    assert list(summaries) == ["fabric-ib", "sglang", "vllm"]
-    assert "no discovery yet" in summaries["fabric-ib"]
+    assert list(summaries) == ["vllm"]
     assert all("no commands yet" in summaries[engine] for engine in ENGINES)
 
 
@@ -91,7 +75,6 @@ def test_nothing_is_ever_judged_ready(host: PluginHost, engine: str) -> None:
     (
         ("vllm", "INFO 11-29 Triton is installed, 0 active drivers\n0.32.0+cpu\n", "0.32.0+cpu"),
         ("vllm", "0.33.0\n", "0.33.0"),
-        ("sglang", "sglang version: 0.5.23\ngit revision: 16c8ff4\n", "0.5.23"),
     ),
 )
 def test_the_version_is_found_in_what_the_engine_prints(
@@ -102,7 +85,7 @@ def test_the_version_is_found_in_what_the_engine_prints(
     assert found[1] == version
 
 
-@pytest.mark.parametrize(("engine", "version"), (("vllm", "0.32.0"), ("sglang", "0.5.23")))
+@pytest.mark.parametrize(("engine", "version"), (("vllm", "0.32.0"),))
 def test_the_metrics_are_those_that_the_engine_really_has(
     host: PluginHost, engine: str, version: str
 ) -> None:
@@ -116,15 +99,5 @@ def test_the_metrics_are_those_that_the_engine_really_has(
     assert set(contract.signals.model_dump().values()) <= offered
 
 
-def test_the_key_of_sglang_cannot_come_from_the_environment(host: PluginHost) -> None:
+def test_the_key_comes_from_the_environment(host: PluginHost) -> None:
     assert host.engines["vllm"].supports(Capability.KEY_BY_ENVIRONMENT)
-    assert not host.engines["sglang"].supports(Capability.KEY_BY_ENVIRONMENT)
-
-
-def test_the_fabric_plugin_finds_nothing_and_makes_no_environment_up(host: PluginHost) -> None:
-    (discovered,) = host.call_each("llmgw_fabric_discover", host=NoHost())
-    assert (discovered.value, discovered.error) == ((), None)
-    assert host.call_one("fabric-ib", "llmgw_fabric_env", ports=(), launch=LAUNCH) == {}
-    port = FabricPort(device="mlx5_0", port=1, link_layer="roce")
-    with pytest.raises(Unsupported, match="no environment for adapters yet"):
-        host.call_one("fabric-ib", "llmgw_fabric_env", ports=(port,), launch=LAUNCH)
