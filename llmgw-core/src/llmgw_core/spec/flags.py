@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from llmgw_core.spec.value import Value
 
@@ -103,6 +103,13 @@ class FlagTable(Value):
     def absent_by_name(self) -> Mapping[str, Absent]:
         """What is known of a flag that this release does not have."""
         return MappingProxyType({one.name: one for one in self.absent})
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> FlagTable:
+        """A copy with other values in some fields."""
+        copied = super().model_copy(update=update, deep=deep)
+        for cached in ("by_name", "absent_by_name"):  # pydantic copies what was made of the old fields
+            copied.__dict__.pop(cached, None)
+        return copied
 
 
 def resolve(table: FlagTable, word: str) -> tuple[Flag, ...]:

@@ -88,7 +88,7 @@ def _plain(text: str) -> str:
 def _entry_indent(lines: list[str]) -> int:
     """The indent of most lines that begin with a flag: prose may have a flag at a line's beginning too."""
     found = Counter(len(head[1]) for line in lines if (head := _HEAD.fullmatch(line)))
-    return max(found, key=lambda indent: (found[indent], -indent)) if found else 0
+    return max(found, key=lambda indent: (found[indent], indent)) if found else 0
 
 
 def _entries(lines: list[str], indent: int) -> Iterator[Entry]:

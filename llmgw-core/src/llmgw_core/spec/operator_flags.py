@@ -63,7 +63,7 @@ def owned_flag(tables: Collection[FlagTable], owned: Collection[str], word: str)
         if written in {_bare(one) for one in family} or _attached(tables, family, word):
             return name
     known = {_bare(name) for table in tables for name in table.by_name}
-    if not written or written in known or not any(table.grammar.prefixes for table in tables):
+    if written in known or not any(table.grammar.prefixes for table in tables):
         return None
     return next(
         (name for name, family in families.items() if any(_begins(one, written) for one in family)), None
