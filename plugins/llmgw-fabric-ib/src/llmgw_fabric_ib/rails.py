@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Literal
 
 from llmgw_core.spec import Reason
@@ -30,14 +30,9 @@ _CHANNEL_ADAPTER = 1
 
 def judge(ports: Sequence[Port]) -> tuple[tuple[Reason, ...], ...]:
     """For each port the reasons why it cannot be used; a usable rail has none."""
-    alone = [_alone(port) for port in ports]
-    candidates = [port for port, reason in zip(ports, alone, strict=True) if reason is None]
-    rails = [port for port in candidates if _beside(port, candidates) is None]
-    verdicts = (
-        _missing_rail(port, rails) or reason or _beside(port, candidates) or _unknown_gids(port)
-        for port, reason in zip(ports, alone, strict=True)
-    )
-    return tuple((reason,) if reason else () for reason in verdicts)
+    candidates = [port for port in ports if _is_candidate(port)]
+    cards = {port.adapter.card for port in candidates if _beside(port, candidates) is None} - {""}
+    return tuple(_verdict(port, candidates, cards) for port in ports)
 
 
 def link_layer(port: Port) -> LinkLayer:
@@ -57,21 +52,40 @@ def _foreign(adapter: Adapter) -> str | None:
     return f"its node type is {adapter.node_type}; only channel adapters (1) are used"
 
 
-def _alone(port: Port) -> Reason | None:
-    """Why a port is no candidate, whatever else the node has."""
+def _verdict(port: Port, candidates: Sequence[Port], cards: Set[str]) -> tuple[Reason, ...]:
+    """All reasons against a port, not the first alone: the operator may overrule what is an opinion."""
+    if blocked := _blocked(port, cards):
+        return (blocked,)
+    role = _role(port) or _beside(port, candidates)
+    opinion = (Reason(code="not_a_rail", text=role),) if role else ()
+    missing = _missing_gid(port)
+    return (*opinion, Reason(code="no_gid", text=missing)) if missing else opinion
+
+
+def _is_candidate(port: Port) -> bool:
+    """Whether a port is a rail unless its peers tell otherwise; with an unread GID table it still counts."""
+    known_without = port.gids is not None and _missing_gid(port) is not None
+    return not (_blocked(port, frozenset()) or _role(port) or known_without)
+
+
+def _blocked(port: Port, cards: Set[str]) -> Reason | None:
+    """Why a port cannot carry anything of NCCL's; `cards` are the types of the rails' cards."""
     if not port.readable:
         return Reason(code="unreadable", text="neither sysfs nor ibstat tells its state and link layer")
     if foreign := _foreign(port.adapter):
         return Reason(code="other_link_layer", text=foreign)
     if link_layer(port) == "other":
         return Reason(code="other_link_layer", text=f"its link layer is {port.link_layer}")
-    if not port.active:
-        return Reason(code="down", text=_down(port))
-    if role := _role(port):
-        return Reason(code="not_a_rail", text=role)
-    if link_layer(port) == "roce" and port.gids is not None and port.routable_gid is None:
-        return Reason(code="no_gid", text="no RoCE v2 entry with an IPv4 address in this network namespace")
-    return None
+    return None if port.active else Reason(code="down", text=_down(port, cards))
+
+
+def _missing_gid(port: Port) -> str | None:
+    """Why RoCE has no address to send from."""
+    if link_layer(port) != "roce" or port.routable_gid:
+        return None
+    if port.gids is None:
+        return "its GID table cannot be read"
+    return "no RoCE v2 entry with an IPv4 address in this network namespace"
 
 
 def _role(port: Port) -> str | None:
@@ -98,8 +112,8 @@ def _is_mellanox(adapter: Adapter) -> bool:
     return any(name.startswith("mlx") for name in names) or bool(re.match(r"MT\d", adapter.card))
 
 
-def _beside(port: Port, candidates: Sequence[Port]) -> Reason | None:
-    """Why a candidate is no rail, given the others: Ethernet beside InfiniBand, or slower than its peers.
+def _beside(port: Port, candidates: Sequence[Port]) -> str | None:
+    """Why a port is no rail, given the candidates: Ethernet beside InfiniBand, or slower than its peers.
 
     The other kind of link is for storage or the way out, and NCCL stops when a pair is of both kinds.
     InfiniBand ports are not compared by rate: what is slower may be a fabric of its own.
@@ -107,30 +121,17 @@ def _beside(port: Port, candidates: Sequence[Port]) -> Reason | None:
     if link_layer(port) == "infiniband":
         return None
     if any(link_layer(other) == "infiniband" for other in candidates):
-        return Reason(code="not_a_rail", text="Ethernet on a node whose rails are InfiniBand")
-    fastest = max(other.rate_gbps for other in candidates)
-    if port.rate_gbps < fastest:
-        text = f"{port.rate_gbps:g} Gb/s on a node whose rails have {fastest:g}"
-        return Reason(code="not_a_rail", text=text)
-    return None
+        return "Ethernet on a node whose rails are InfiniBand"
+    fastest = max((other.rate_gbps for other in candidates), default=0.0)
+    slower = port.rate_gbps < fastest
+    return f"{port.rate_gbps:g} Gb/s on a node whose rails have {fastest:g}" if slower else None
 
 
-def _unknown_gids(port: Port) -> Reason | None:
-    if link_layer(port) == "roce" and port.gids is None:
-        return Reason(code="no_gid", text="its GID table cannot be read")
-    return None
-
-
-def _missing_rail(port: Port, rails: Sequence[Port]) -> Reason | None:
+def _down(port: Port, cards: Set[str]) -> str:
     """A port that is down counts as a missing rail when its card is of the same type as the rails' cards."""
-    down = port.readable and not port.active and link_layer(port) != "other"
-    if down and port.adapter.card and any(rail.adapter.card == port.adapter.card for rail in rails):
-        text = f"{_down(port)}; its card is of the rails' type ({port.adapter.card}), so a rail is missing"
-        return Reason(code="down", text=text)
-    return None
-
-
-def _down(port: Port) -> str:
     words = {1: "down", 2: "initializing", 3: "armed, and waits for its subnet manager", 5: "deferred"}
     state = words.get(port.state or 0, f"in state {port.state}")
-    return f"the port is {state}" + (f" ({port.physical_state})" if port.physical_state else "")
+    text = f"the port is {state}" + (f" ({port.physical_state})" if port.physical_state else "")
+    if port.adapter.card not in cards:
+        return text
+    return f"{text}; its card is of the rails' type ({port.adapter.card}), so a rail is missing"
