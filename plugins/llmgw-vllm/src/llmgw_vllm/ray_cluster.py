@@ -1,0 +1,79 @@
+"""A Ray cluster of one replica: a head beside the leader's server, and a join on every other node.
+
+Everybody who reaches a Ray head may run programs on its nodes. Each cluster therefore asks for a token (Ray
+2.52 and newer; older ones ignore the variables), has no dashboard, and is given the nodes' own addresses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePath
+
+from llmgw_core.spec import Command, Launch, Shard, WaitFor
+from pydantic import SecretStr
+
+from llmgw_vllm.topology import rendezvous_port
+
+__all__ = ["at_head", "head", "join"]
+
+
+def head(shard: Shard, launch: Launch, env: Mapping[str, str]) -> Command:
+    """The sidecar of the leader."""
+    flags = ("--head", f"--port={rendezvous_port(shard)}", "--include-dashboard=false")
+    return Command(
+        name="ray",
+        argv=(*_ray(launch), *flags, *_node(shard)),
+        env=env,
+        secret_env=_token(launch),
+        grace=shard.timeouts.kill,
+    )
+
+
+def join(shard: Shard, launch: Launch, env: Mapping[str, str]) -> Command:
+    """All that a worker runs: vLLM sends it the rest through Ray."""
+    wait = WaitFor(host=shard.leader_address, port=rendezvous_port(shard), timeout=shard.timeouts.load)
+    return Command(
+        name="engine",
+        argv=(*_ray(launch), f"--address={_head_address(shard)}", *_node(shard)),
+        env=env,
+        secret_env=_token(launch),
+        wait_for=wait,
+        grace=shard.timeouts.kill,
+    )
+
+
+def at_head(command: Command, shard: Shard, launch: Launch) -> Command:
+    """The server's command, started when the head listens, and working through it."""
+    wait = WaitFor(host=shard.address, port=rendezvous_port(shard), timeout=shard.timeouts.wait)
+    changes = {
+        "env": {**command.env, "RAY_ADDRESS": _head_address(shard)},
+        "secret_env": {**command.secret_env, **_token(launch)},
+        "wait_for": wait,
+    }
+    return command.model_copy(update=changes)
+
+
+def _ray(launch: Launch) -> tuple[str, ...]:
+    """`ray start` of the environment that vLLM is in: another one's Ray could not talk to it."""
+    *prefix, program = launch.binary
+    return (*prefix, str(PurePath(program).with_name("ray")), "start")
+
+
+def _node(shard: Shard) -> tuple[str, ...]:
+    return (
+        f"--node-ip-address={shard.address}",
+        f"--num-cpus={shard.profile.cpus}",
+        f"--num-gpus={shard.profile.gpus_per_node}",
+        "--disable-usage-stats",
+        "--block",
+    )
+
+
+def _head_address(shard: Shard) -> str:
+    host = f"[{shard.leader_address}]" if ":" in shard.leader_address else shard.leader_address
+    return f"{host}:{rendezvous_port(shard)}"
+
+
+def _token(launch: Launch) -> Mapping[str, SecretStr]:
+    # The variable that asks for it is no secret, but the two belong together.
+    return {"RAY_AUTH_MODE": SecretStr("token"), "RAY_AUTH_TOKEN": launch.key} if launch.key else {}
