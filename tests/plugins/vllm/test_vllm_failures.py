@@ -26,6 +26,7 @@ def judged(tail: str) -> FailurePattern | None:
         ("empty", "configuration", "not a directory with a model"),
         ("max-model-len", "configuration", "lower max_model_len"),
         ("port", "port_in_use", "ss -ltnp"),
+        ("no-guard", "agent", "must not run without it"),
     ),
 )
 def test_a_failed_start_has_its_class(
