@@ -90,11 +90,15 @@ def _check(
     from llmgw_core.engine_check.build import build
     from llmgw_core.engine_check.check import check, newest_table, program_of
     from llmgw_core.engine_check.compare import doubted
-    from llmgw_core.spec import parse_help
+    from llmgw_core.spec import help_program, parse_help
 
     tables = _tables(host, info.name)
-    newest = newest_table(info, tables)
-    version = engine_version or found.version or (newest.version if newest else "")
+    newest = newest_table(info, tables, captured=True)
+    program = help_program(found.text)
+    beside = any(table.program == program for table in tables if program)
+    # The version of a program beside the engine, such as Ray, says nothing of the engine.
+    asked = found.version if beside else engine_version or found.version
+    version = asked or (newest.version if newest else "")
     built = build(
         info,
         lambda shard, launch: host.call_one(info.name, "llmgw_engine_commands", shard=shard, launch=launch),
@@ -104,7 +108,7 @@ def _check(
     shown = parse_help(
         found.text,
         engine=info.name,
-        version=version,
+        version=engine_version or "" if beside else version,
         program=program_of(found.text, built, tables),
         captured_from=found.origin,
     )

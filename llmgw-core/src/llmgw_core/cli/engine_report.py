@@ -50,10 +50,17 @@ def show(report: Report, found: Help, reached: str, *, diff: bool) -> None:
     """Print the report; with `diff` every difference to the plugin's newest table too."""
     _heading(report, found, reached)
     rows = [
-        (row.flag, row.state, _count(len(row.combinations), "command"), row.message) for row in report.flags
+        (
+            row.program or report.engine,
+            row.flag,
+            row.state,
+            _count(len(row.combinations), "command"),
+            row.message,
+        )
+        for row in report.flags
     ]
     if rows:
-        print_table(("FLAG", "STATE", "IN", "NOTE"), rows, nothing="")
+        print_table(("PROGRAM", "FLAG", "STATE", "IN", "NOTE"), rows, nothing="")
         click.echo()
     for warning in report.warnings:
         click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)

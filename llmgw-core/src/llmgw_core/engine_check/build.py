@@ -17,12 +17,17 @@ Commands = Callable[[Shard, Launch], tuple[Command, ...]]
 
 @dataclass(frozen=True)
 class Made:
-    """One process of one rank. `engine` is False for a sidecar."""
+    """One process of one rank. `engine` is False for a sidecar.
+
+    `chosen` are values that stand for an operator's, which a plugin may pass on whether the engine knows them
+    or not.
+    """
 
     label: str
     command: Command
     binary: tuple[str, ...]
     engine: bool
+    chosen: frozenset[str | None] = frozenset()
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -91,8 +96,10 @@ def _ask(commands: Commands, asked: Iterator[Request]) -> tuple[Made, ...] | Ref
         except Unsupported as error:
             return Refusal(request.label, error.field, error.reason)
         last = len(given) - 1
+        profile = request.shard.profile
+        chosen = frozenset({profile.quantization, profile.kv_cache_dtype})
         made += [
-            Made(request.label, command, request.launch.binary, engine=number == last)
+            Made(request.label, command, request.launch.binary, engine=number == last, chosen=chosen)
             for number, command in enumerate(given)
         ]
     return tuple(made)

@@ -7,7 +7,7 @@ from typing import Literal
 
 from llmgw_core.engine_check.build import Built, Made
 from llmgw_core.engine_check.compare import Change, changes, renamed
-from llmgw_core.spec import EngineInfo, FlagTable, Value, check_argv, help_program, version_key
+from llmgw_core.spec import EngineInfo, FlagProblem, FlagTable, Value, check_argv, help_program, version_key
 from llmgw_core.spec.flag_check import emitted_flags
 
 __all__ = ["FlagRow", "Refused", "Report", "check", "newest_table", "program_of"]
@@ -106,19 +106,26 @@ def _groups(
     info: EngineInfo, made: Sequence[Made], shown: FlagTable, tables: Collection[FlagTable]
 ) -> list[_Group]:
     """The commands by the table that knows their program; those that no table knows are in none."""
-    own = [one for one in made if _runs(one, shown.program)]
-    rest = [one for one in made if one not in own]
+    programs = sorted({table.program for table in tables} | {shown.program})
+    own = [one for one in made if _program(one, programs) == shown.program]
     groups: list[_Group] = [(shown, own)]
-    for program in sorted({table.program for table in tables} - {shown.program}):
-        known = [one for one in rest if _runs(one, program)]
+    for program in programs:
+        known = [one for one in made if _program(one, programs) == program]
         newest = newest_table(info, tables, program, captured=True)
-        if known and newest:
+        if known and newest and program != shown.program:
             groups.append((newest, known))
     return groups
 
 
-def _runs(made: Made, program: str) -> bool:
-    return made.begins_with(program) if program else made.engine
+def _program(made: Made, programs: Iterable[str]) -> str | None:
+    """Which of these programs a command runs; empty for the engine, None for one that is none of them.
+
+    Also the last command of a rank may run another program: a worker that only joins a Ray cluster.
+    """
+    for program in programs:
+        if made.begins_with(program):
+            return program
+    return "" if made.engine else None
 
 
 def _rows(table: FlagTable, made: Sequence[Made], before: FlagTable | None) -> Iterator[FlagRow]:
@@ -127,7 +134,7 @@ def _rows(table: FlagTable, made: Sequence[Made], before: FlagTable | None) -> I
     for one in made:
         for emitted in emitted_flags(table, one.arguments):
             seen.setdefault(emitted.name, []).append(one.label)
-        for problem in check_argv(table, one.arguments):
+        for problem in _problems(table, one):
             state = _state(table, problem.kind)
             wrong.setdefault(problem.flag, (state, problem.message, []))[2].append(one.label)
     against = f"{table.program or table.engine} {table.version}, {table.source}"
@@ -145,6 +152,13 @@ def _rows(table: FlagTable, made: Sequence[Made], before: FlagTable | None) -> I
         )
 
 
+def _problems(table: FlagTable, made: Made) -> Iterator[FlagProblem]:
+    values = {emitted.name: emitted.values for emitted in emitted_flags(table, made.arguments)}
+    for problem in check_argv(table, made.arguments):
+        if problem.kind != "choice" or not made.chosen.issuperset(values[problem.flag]):
+            yield problem
+
+
 def _state(table: FlagTable, kind: str) -> FlagState:
     if kind == "absent":
         return "missing"
@@ -158,9 +172,8 @@ def _warnings(shown: FlagTable, groups: Sequence[_Group], made: Sequence[Made]) 
         yield f"the help looks cut: {shown.incomplete_because}; a flag that is not found may be there"
     for table, _ in groups[1:]:
         yield f"{table.program or table.engine} is checked against the plugin's own table of {table.version}"
-    in_a_group = [one for _, members in groups for one in members]
-    names = {one.command.name for one in made if one not in in_a_group}
-    for name in sorted(names):
+    known = {table.program for table, _ in groups}
+    for name in sorted({one.command.name for one in made if _program(one, sorted(known)) is None}):
         yield f"the process {name} is not checked: the plugin has no table of its program"
     yield from _variables(shown, groups[0][1])
 

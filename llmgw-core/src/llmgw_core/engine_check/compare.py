@@ -11,7 +11,8 @@ from llmgw_core.spec import Arity, Flag, FlagTable, Value
 __all__ = ["Change", "changes", "doubted", "renamed"]
 
 _LONG_RUN = 0.1
-"""A release drops flags here and there; this share of them in a row was cut off."""
+_SHORT_RUN = 8
+"""A release drops flags here and there; this share of them in a row, and at least so many, was cut off."""
 
 
 class Change(Value):
@@ -33,7 +34,7 @@ def doubted(shown: FlagTable, known: FlagTable | None) -> FlagTable:
         return shown
     lacking = [_counterpart(flag, shown) is None for flag in known.flags]
     at, length = _longest_run(lacking)
-    limit = _LONG_RUN * len(lacking)
+    limit = max(_SHORT_RUN, _LONG_RUN * len(lacking))
     if length < limit or lacking.count(True) - length > limit:
         return shown
     first, last = known.flags[at].names[-1], known.flags[at + length - 1].names[-1]

@@ -76,7 +76,7 @@ def _profile(label: str, **fields: Any) -> Option:
 OPTIONS: tuple[Option, ...] = (
     _profile("max_model_len", max_model_len=8192),
     *(_profile(f"quantization {one}", quantization=one) for one in ("fp8", "awq", "gptq", "nvfp4")),
-    *(_profile(f"kv_cache_dtype {one}", kv_cache_dtype=one) for one in ("auto", "fp8", "q8_0")),
+    *(_profile(f"kv_cache_dtype {one}", kv_cache_dtype=one) for one in ("auto", "fp8", "fp8_e5m2", "q8_0")),
     _profile("lora", lora={"adapter": "/models/adapter"}),
     _profile("allow_remote_code", allow_remote_code=True),
     _profile("launch_mode mp", launch_mode="mp"),

@@ -120,7 +120,7 @@ def nearest(table: FlagTable, name: str) -> str:
     short = table.by_name.get(name[1:]) if name.startswith("--") else None
     if short is not None:
         return max(short.names, key=len)  # written `--fa`, meant `-fa`
-    near = difflib.get_close_matches(name, table.by_name, n=1, cutoff=0.75)
+    near = difflib.get_close_matches(name, table.by_name, n=1, cutoff=0.7)
     return near[0] if near else ""
 
 
