@@ -11,6 +11,7 @@ from llmgw_core.spec import CommandResult, FabricPort, Launch, Unsupported
 from llmgw_core.testing.hosts import TreeHost
 from llmgw_fabric_ib import llmgw_fabric_discover, llmgw_fabric_env
 from llmgw_fabric_ib.ibstat import parse
+from llmgw_fabric_ib.sysfs import read_ports
 
 CLASS = "/sys/class/infiniband"
 LISTING = """CA 'mlx5_0'
@@ -101,6 +102,28 @@ def test_only_ports_that_cannot_be_read_are_told_by_ibstat() -> None:
         ("mlx5_1", 2, 0.0, ("down",)),
         ("mlx5_7", 1, 0.0, ("unreadable",)),
     ]
+
+
+def test_the_readable_port_of_an_adapter_is_believed_beside_one_that_is_not() -> None:
+    files = sysfs("mlx5_1", **READABLE) | {f"{CLASS}/mlx5_1/ports/2/state": None}
+    ports = llmgw_fabric_discover(TreeHost(files, commands=ANSWER))
+    assert [brief(port) for port in ports] == [("mlx5_1", 1, 200.0, ()), ("mlx5_1", 2, 0.0, ("down",))]
+
+
+@pytest.mark.parametrize(
+    ("text", "lid"),
+    (("0x96\n", 150), ("0x0\n", None), ("0xffff\n", None), ("0xffffffff", None), ("150", None), ("", None)),
+)
+def test_a_lid_that_nobody_has_given_is_none(text: str, lid: int | None) -> None:
+    (port,) = read_ports(TreeHost(sysfs("mlx5_0", **READABLE, lid=text, sm_lid=text)))
+    assert (port.lid, port.sm_lid) == (lid, lid)
+
+
+def test_of_an_infiniband_table_only_the_first_entry_is_read() -> None:
+    gids = {f"{CLASS}/mlx5_0/ports/1/gids/{index}": "0000:" * 7 + "0000\n" for index in range(128)}
+    host = TreeHost(sysfs("mlx5_0", **READABLE) | gids)
+    llmgw_fabric_discover(host)
+    assert [path for path in host.asked if "/gids/" in path] == [f"{CLASS}/mlx5_0/ports/1/gids/0"]
 
 
 def test_without_a_subnet_prefix_there_is_no_fabric() -> None:
