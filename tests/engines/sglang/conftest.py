@@ -47,6 +47,7 @@ class Engine:
         self.shard = shard
         self.command = command
         self.log = log
+        self.key = KEY
         self.marker = f"LLMGW_SHARD={shard.shard}:{secrets.token_hex(8)}"
         for path, content in command.secret_files.items():
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -126,6 +127,12 @@ class Engine:
     def pids(self) -> set[int]:
         """Every process that carries its marker, found as the agent finds them."""
         return {pid for pid in _pids() if self.marker.encode() in _read(pid, "environ").split(b"\0")}
+
+    def command_lines(self) -> list[bytes]:
+        """What every user of the machine can read of its processes; never empty."""
+        lines = [_read(pid, "cmdline") for pid in self.pids()]
+        assert any(self.command.argv[0].encode() in line for line in lines)
+        return lines
 
     def listening(self) -> set[tuple[str, int]]:
         """Addresses (`*` for all) and ports on which its processes listen."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,6 @@ def test_a_model_that_is_not_there(start_engine: Callable[..., Any], model: Path
 
 
 def test_a_rendezvous_port_that_is_taken(start_engine: Callable[..., Any], model: Path) -> None:
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("", 0))
         taken.listen()
