@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import pytest
+from llmgw_core.engine_check.build import build
+from llmgw_core.engine_check.check import check
+from llmgw_core.plugins import PluginHost
 from llmgw_core.spec import FlagTable
 
 Llmgw = Callable[..., Any]
@@ -223,3 +227,21 @@ def test_the_embedded_launcher_takes_what_its_plugin_emits(llmgw: Llmgw) -> None
 def test_tables_are_part_of_the_plugins_packages() -> None:
     for package in ("llmgw_vllm", "llmgw_sglang", "llmgw_llamacpp"):
         assert any(file.name.endswith(".json") for file in files(package).joinpath("flags").iterdir())
+
+
+@pytest.mark.parametrize("plugin", ("llamacpp", "sglang", "vllm"))
+def test_the_widest_commands_of_every_known_release_are_in_its_table(plugin: str) -> None:
+    host = PluginHost.load()
+    info, tables = host.engines[plugin], host.call_one(plugin, "llmgw_engine_flags")
+    ask = partial(host.call_one, plugin, "llmgw_engine_commands")
+    for table in tables:
+        if not table.program:
+            built = build(
+                info,
+                lambda shard, launch: ask(shard=shard, launch=launch),
+                binary=info.binary.names[:1] or (plugin,),
+                version=table.version,
+            )
+            assert built.made, table.version
+            rows = check(info, built, table, tables).flags
+            assert [row for row in rows if row.state != "ok"] == [], table.version
