@@ -254,7 +254,6 @@ def _shard(source: Path, rank: int, nodes: int, ports: tuple[int, int], profile:
         "nodes": nodes,
         "tensor_parallel": nodes,
         "max_model_len": 256,
-        "engine_args": {"max-total-tokens": 2048},
         "env": CORES if nodes > 1 else {},
         **profile,
     }

@@ -121,7 +121,10 @@ def test_one_node_needs_no_addresses(make_shard: MakeShard, launch: Launch) -> N
 
 
 def test_without_gpus_it_runs_on_cpus_with_a_limit(make_shard: MakeShard, launch: Launch) -> None:
-    shown = argv(make_shard(gpus_per_node=0, engine_args={"max-total-tokens": 2048}), launch)
+    assert f"--device=cpu --max-total-tokens=16384 {ALWAYS}" in argv(make_shard(gpus_per_node=0), launch)
+    shown = argv(make_shard(gpus_per_node=0, max_model_len=1024), launch)
+    assert f"--context-length=1024 --device=cpu --max-total-tokens=4096 {ALWAYS}" in shown
+    shown = argv(make_shard(gpus_per_node=0, engine_args={"max_total_tokens": 2048}), launch)
     assert f"--device=cpu {ALWAYS} --max-total-tokens=2048" in shown
 
 

@@ -40,7 +40,6 @@ def refusal(shard: Shard, launch: Launch) -> Unsupported:
         ("lora.a:b", {"lora": {"a:b": "/adapters/a"}}),
         ("lora.a", {"lora": {"a": "adapters/a"}}),
         ("lora.a", {"lora": {"a": "/adapters/\0"}}),
-        ("engine_args.max-total-tokens", {"gpus_per_node": 0}),
     ),
 )
 def test_a_profile_is_refused_by_field(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from llmgw_core.spec import Command, Launch, Profile, Shard, Unsupported, WaitFor
@@ -19,6 +20,9 @@ __all__ = ["engine"]
 _HUB_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
 # An adapter's name is followed by "=", and asked for as MODEL:NAME.
 _ADAPTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/@-]*")
+_CPU_REQUESTS = 4
+_CPU_CONTEXT = 4096
+"""What the cache of an engine on CPUs holds where the profile does not say: requests, and tokens of each."""
 _WORKER_GRACE = 15.0
 """Seconds that a worker gets beyond rank 0: it passes over TERM and ends when rank 0 tells it to."""
 
@@ -82,7 +86,7 @@ def _flags(shard: Shard, release: Release) -> tuple[str, ...]:
         f"--port={shard.http_port}",
         *parallel_flags(shard, release),
         *_model_flags(profile, release),
-        *(_cpu_flags(operators) if not profile.gpus_per_node else ()),
+        *(_cpu_flags(profile, operators) if not profile.gpus_per_node else ()),
         "--enable-metrics",
         # One level lower it writes all its settings to the log, the key among them.
         "--log-level=warning",
@@ -117,9 +121,9 @@ def _lora_flags(profile: Profile, release: Release) -> tuple[str, ...]:
     return (*switch, "--lora-paths", *(f"{name}={path}" for name, path in sorted(profile.lora.items())))
 
 
-def _cpu_flags(operators: dict[str, tuple[str, ...]]) -> tuple[str, ...]:
-    if "--max-total-tokens" not in operators:
-        # Seen: two ranks on 24 GiB, and the kernel killed one of them at 12 GB.
-        reason = "without it SGLang on CPUs takes its share of the whole machine's memory for each rank"
-        raise Unsupported("engine_args.max-total-tokens", reason)
-    return ("--device=cpu",)
+def _cpu_flags(profile: Profile, operators: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    if "--max-total-tokens" in operators:
+        return ("--device=cpu",)
+    # Without a limit every rank takes its share of the whole machine's memory; two were seen to be too many.
+    tokens = _CPU_REQUESTS * (profile.max_model_len or _CPU_CONTEXT)
+    return ("--device=cpu", f"--max-total-tokens={tokens}")

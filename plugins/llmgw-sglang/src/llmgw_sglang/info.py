@@ -30,8 +30,9 @@ ENGINE = EngineInfo(
     name="sglang",
     title="SGLang",
     binary=BINARY,
-    # CPU is left unknown on purpose: it ran on one, but not with the packages that the wheel asks for.
     capabilities={
+        # Not with the packages that its wheel asks for; the plugin's README says with which.
+        Capability.CPU: Support.SUPPORTED,
         Capability.GPU: Support.SUPPORTED,
         Capability.MULTI_NODE: Support.SUPPORTED,
         Capability.TP_ACROSS_NODES: Support.SUPPORTED,

@@ -25,7 +25,7 @@ from llmgw_sglang import command, info, probes, tables
 def llmgw_plugin_info() -> PluginInfo:
     """Who this plugin is."""
     return PluginInfo(
-        name="sglang", kind="engine", api=HOOK_API, summary="SGLang: on GPUs, on one node or several"
+        name="sglang", kind="engine", api=HOOK_API, summary="SGLang: on GPUs or CPUs, on one node or several"
     )
 
 
