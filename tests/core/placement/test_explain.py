@@ -8,7 +8,8 @@ from typing import Any
 
 from llmgw_core.catalog.model import Model
 from llmgw_core.inventory.inventory import Inventory
-from llmgw_core.placement.explain import explain, explanation_lines
+from llmgw_core.placement.explain import explain
+from llmgw_core.placement.lines import explanation_lines
 from llmgw_core.placement.place import place
 from llmgw_core.spec import Profile
 
@@ -40,6 +41,7 @@ def test_what_fits_nowhere_shows_a_table_of_reasons(
         "2  cpu · e · 1 node × 99 CPUs, 512 MiB · does not fit",
         "   n2       node state   needs a node that is Ready, has cordoned   fan replaced",
         "   node01   CPUs         needs 99, has 7                            8 in all",
+        "It would fit after any one of: stop other/r-0f3",
     )
 
 
@@ -72,12 +74,24 @@ def test_the_data_is_json_and_complete(node: Build, model: Build, fleet: Build) 
             "cpus": 2,
             "memory_mib": 512,
             "http_port": 20000,
+            "rendezvous_port": None,
+            "fabric": None,
+            "hca_ports": [],
         }
     ]
-    assert data["scores"] == [{"node": "n1", "packing": 1.0, "plugins": [], "total": 1.0}]
+    score = {"node": "n1", "packing": 1.0, "plugins": [], "penalty": 0.0, "avoided": "", "total": 1.0}
+    assert data["scores"] == [score]
+    assert data["remedies"] == []
     assert [profile["outcome"] for profile in data["profiles"]] == ["does not fit", "fits"]
     assert data["profiles"][0]["rejections"] == [
-        {"node": "n1", "constraint": "GPU class", "needed": "h100-80g", "had": "no GPU", "detail": ""}
+        {
+            "node": "n1",
+            "constraint": "GPU class",
+            "needed": "h100-80g",
+            "had": "no GPU",
+            "detail": "",
+            "fabric": None,
+        }
     ]
 
 

@@ -172,13 +172,6 @@ def test_ports_in_a_row_are_needed_for_an_engine_with_several(
     assert isinstance(place(model(), three, engines={"e": info}), Placement)
 
 
-def test_several_nodes_are_not_placed_yet_and_said_so(node: Build, model: Build, fleet: Build) -> None:
-    wanted = model(nodes=2, **{**GPU, "tensor_parallel": 8})
-    assert refusals(wanted, fleet(node("n1", gpus=8), node("n2", gpus=8))) == [
-        "cluster: nodes: needs 2, has 1 for each replica (placement over several nodes is not built yet)"
-    ]
-
-
 def test_no_node_at_all_says_what_to_start(model: Build, fleet: Build) -> None:
     assert refusals(model(), fleet()) == [
         "cluster: nodes: needs 1, has 0 (no node has registered; start `llmgw agent run` on one)"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
-from llmgw_core.spec.node import Gpu, PortRange
+from llmgw_core.spec.node import FabricPort, Gpu, PortRange
 from llmgw_core.spec.shard import Shard
 
 
@@ -40,7 +41,9 @@ class FreePorts:
 class Free:
     """What of a node is not held: `gpus` can be handed out, `unusable` say why they cannot.
 
-    `held` maps the index of a GPU to the shard that holds it. Memory in MiB.
+    `held` maps the index of a GPU to the shard that holds it; `held_hcas` does so for adapter ports, by
+    device and port. `hcas` are the adapter ports that are usable and not held, in the order of their
+    names. Memory in MiB.
     """
 
     gpus: tuple[Gpu, ...] = ()
@@ -49,3 +52,23 @@ class Free:
     cpus: int = 0
     memory_mib: int = 0
     ports: FreePorts = field(default_factory=lambda: FreePorts(PortRange(first=1, last=0)))
+    hcas: tuple[FabricPort, ...] = ()
+    held_hcas: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
+
+    @cached_property
+    def by_class(self) -> Mapping[str, tuple[Gpu, ...]]:
+        """The free GPUs of each class, lowest index first. What has no class is of none."""
+        found: dict[str, list[Gpu]] = {}
+        for gpu in self.gpus:
+            if gpu.gpu_class is not None:
+                found.setdefault(gpu.gpu_class, []).append(gpu)
+        return {name: tuple(gpus) for name, gpus in found.items()}
+
+    def of_class(self, gpu_class: str | None) -> tuple[Gpu, ...]:
+        """The free GPUs of one class; none where no class is named."""
+        return self.by_class.get(gpu_class, ()) if gpu_class is not None else ()
+
+    @cached_property
+    def fullness(self) -> tuple[int, int, int]:
+        """Sorts the fullest node first: fewest free GPUs, then CPUs, then memory."""
+        return len(self.gpus), self.cpus, self.memory_mib

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from llmgw_core.inventory.free import Free, FreePorts
 from llmgw_core.inventory.node_view import NodeView
-from llmgw_core.spec.node import Gpu, NodeReport
+from llmgw_core.inventory.ranking import Ranking
+from llmgw_core.spec.node import FabricPort, Gpu, NodeReport
 from llmgw_core.spec.shard import Shard
 
 
@@ -16,12 +17,14 @@ from llmgw_core.spec.shard import Shard
 class Inventory:
     """Nodes by name, and every shard that still holds resources.
 
-    `held` comes from intents and reports alike; a shard that both name counts once. What the same
-    snapshot is asked never changes: a new pass builds a new one.
+    `held` comes from intents and reports alike; a shard that both name counts once. `confirmed` are weak
+    fabric keys of which the operator said that they are one fabric. What the same snapshot is asked never
+    changes: a new pass builds a new one.
     """
 
     nodes: Mapping[str, NodeView] = field(default_factory=dict)
     held: tuple[Shard, ...] = ()
+    confirmed: frozenset[str] = frozenset()
 
     def held_on(self, node: str) -> tuple[Shard, ...]:
         """The shards that hold something on a node, in the order of their ids."""
@@ -32,42 +35,154 @@ class Inventory:
 
         The driver's UUID decides and, since a report may follow a renumbering, the index as well.
         """
-        for shard in self.held_on(node):
-            if any(ref.index == gpu.index or (gpu.uuid and ref.uuid == gpu.uuid) for ref in shard.gpus):
-                return shard
-        return None
+        return _Holders(self.held_on(node)).of(gpu)
 
     def free(self, node: str) -> Free:
         """What can still be handed out on a node; nothing where no report is known."""
-        if node not in self._free:
+        found = self._free.get(node)
+        if found is None:
             view = self.nodes.get(node)
             report = view.report if view else None
-            self._free[node] = self._remaining(node, report) if report else Free()
-        return self._free[node]
+            found = self._free[node] = _remaining(report, self.held_on(node)) if report else Free()
+        return found
+
+    def is_certain(self, port: FabricPort) -> bool:
+        """Whether an equal key on another node proves that the two ports reach each other."""
+        if port.fabric is None:
+            return False
+        return port.fabric_strength in ("label", "strong") or port.fabric in self.confirmed
+
+    @cached_property
+    def fabrics(self) -> Mapping[str, tuple[str, ...]]:
+        """Names of the nodes that are attached to each fabric whose key is certain, usable or not."""
+        return self._attached(certain=True)
+
+    @cached_property
+    def weak_fabrics(self) -> Mapping[str, tuple[str, ...]]:
+        """The same for keys that two fabrics may share: nodes must not be joined by them."""
+        return self._attached(certain=False)
+
+    @cached_property
+    def ranking(self) -> Ranking:
+        """The nodes that have reported, the fullest first."""
+        return Ranking.of({name: self.free(name) for name, view in self.nodes.items() if view.report})
+
+    def holding(self, *shards: Shard) -> Inventory:
+        """This inventory when these shards hold something too."""
+        nodes = {shard.node for shard in shards}
+        own = _by_node((*(one for node in sorted(nodes) for one in self.held_on(node)), *shards))
+        return self._after(self.nodes, (*self.held, *shards), own)
+
+    def without(self, replica: str) -> Inventory:
+        """This inventory when nothing of a replica holds anything."""
+        gone = {shard.node for shard in self.held if shard.replica == replica}
+        own = {node: tuple(one for one in self.held_on(node) if one.replica != replica) for node in gone}
+        return self._after(self.nodes, tuple(one for one in self.held if one.replica != replica), own)
+
+    def seeing(self, view: NodeView) -> Inventory:
+        """This inventory when a node is as `view` has it."""
+        return self._after({**self.nodes, view.name: view}, self.held, {view.name: self.held_on(view.name)})
+
+    def only(self, names: Iterable[str]) -> Inventory:
+        """The part of this inventory that concerns these nodes."""
+        kept = {name: self.nodes[name] for name in sorted(set(names)) if name in self.nodes}
+        part = Inventory(kept, tuple(one for name in kept for one in self.held_on(name)), self.confirmed)
+        part._free.update({name: self.free(name) for name in kept})
+        return part
+
+    def _after(
+        self,
+        nodes: Mapping[str, NodeView],
+        held: tuple[Shard, ...],
+        own: Mapping[str, tuple[Shard, ...]],
+    ) -> Inventory:
+        # `own` are the shards of the nodes that changed. What is known of all others is handed on, so that
+        # a change costs as much as it changes.
+        after = Inventory(nodes, held, self.confirmed)
+        free = dict(self._free)
+        for name in own:
+            free.pop(name, None)
+        after.__dict__.update(_by_node={**self._by_node, **own}, _free=free)
+        if "ranking" in self.__dict__:
+            ranking = self.ranking
+            for name in sorted(own):
+                ranking = ranking.changed(name, _ranked(self, name), _ranked(after, name))
+            after.__dict__["ranking"] = ranking
+        if nodes is self.nodes:
+            known = ("fabrics", "weak_fabrics")
+            after.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
+        return after
 
     @cached_property
     def _by_node(self) -> Mapping[str, tuple[Shard, ...]]:
-        once = {shard.shard: shard for shard in self.held}
-        by_node: dict[str, tuple[Shard, ...]] = {}
-        for name in sorted(once):
-            shard = once[name]
-            by_node[shard.node] = (*by_node.get(shard.node, ()), shard)
-        return by_node
+        return _by_node(self.held)
 
     @cached_property
     def _free(self) -> dict[str, Free]:
         return {}
 
-    def _remaining(self, node: str, report: NodeReport) -> Free:
-        shards = self.held_on(node)
-        holders = {gpu.index: shard for gpu in report.gpus if (shard := self.used_by(node, gpu)) is not None}
-        left = tuple(gpu for gpu in report.gpus if gpu.index not in holders)
-        ports = {port for shard in shards for port in shard.ports}
-        return Free(
-            gpus=tuple(sorted((gpu for gpu in left if gpu.usable), key=lambda gpu: gpu.index)),
-            unusable=tuple(sorted((gpu for gpu in left if not gpu.usable), key=lambda gpu: gpu.index)),
-            held=holders,
-            cpus=max(0, report.cpus - sum(shard.cpus for shard in shards)),
-            memory_mib=max(0, report.memory_mib - sum(shard.memory_mib for shard in shards)),
-            ports=FreePorts(report.port_range, frozenset(ports | set(report.ports_busy))),
-        )
+    def _attached(self, *, certain: bool) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.nodes):
+            report = self.nodes[name].report
+            ports = report.fabric_ports if report else ()
+            keys = {one.fabric for one in ports if one.fabric and self.is_certain(one) is certain}
+            for key in keys:
+                found.setdefault(key, []).append(name)
+        return {key: tuple(found[key]) for key in sorted(found)}
+
+
+class _Holders:
+    """Which shard holds which GPU of a node: by index and by UUID, the first by id where two do."""
+
+    def __init__(self, shards: Iterable[Shard]) -> None:
+        self._shards: dict[int | str, tuple[int, Shard]] = {}
+        for place, shard in enumerate(shards):
+            for ref in shard.gpus:
+                self._shards.setdefault(ref.index, (place, shard))
+                if ref.uuid:
+                    self._shards.setdefault(ref.uuid, (place, shard))
+
+    def of(self, gpu: Gpu) -> Shard | None:
+        """The shard that holds a GPU."""
+        found = [self._shards[key] for key in (gpu.index, gpu.uuid) if key in self._shards]
+        return min(found, key=lambda one: one[0])[1] if found else None
+
+
+def _by_node(held: Iterable[Shard]) -> dict[str, tuple[Shard, ...]]:
+    once = {shard.shard: shard for shard in held}
+    by_node: dict[str, list[Shard]] = {}
+    for name in sorted(once):
+        by_node.setdefault(once[name].node, []).append(once[name])
+    return {node: tuple(shards) for node, shards in by_node.items()}
+
+
+def _ranked(inventory: Inventory, name: str) -> Free | None:
+    view = inventory.nodes.get(name)
+    return inventory.free(name) if view and view.report else None
+
+
+def _remaining(report: NodeReport, shards: tuple[Shard, ...]) -> Free:
+    holders = _Holders(shards)
+    held: dict[int, Shard] = {}
+    usable: list[Gpu] = []
+    unusable: list[Gpu] = []
+    for gpu in sorted(report.gpus, key=lambda gpu: gpu.index):
+        holder = holders.of(gpu) if shards else None
+        if holder is not None:
+            held[gpu.index] = holder
+        else:
+            (usable if gpu.usable else unusable).append(gpu)
+    hcas = {(ref.device, ref.port): shard for shard in reversed(shards) for ref in shard.hca_ports}
+    free_hcas = (port for port in report.fabric_ports if port.usable and (port.device, port.port) not in hcas)
+    ports = {port for shard in shards for port in shard.ports}
+    return Free(
+        gpus=tuple(usable),
+        unusable=tuple(unusable),
+        held=held,
+        cpus=max(0, report.cpus - sum(shard.cpus for shard in shards)),
+        memory_mib=max(0, report.memory_mib - sum(shard.memory_mib for shard in shards)),
+        ports=FreePorts(report.port_range, frozenset(ports | set(report.ports_busy))),
+        hcas=tuple(sorted(free_hcas, key=lambda port: (port.device, port.port))),
+        held_hcas=hcas,
+    )

@@ -9,9 +9,12 @@ from llmgw_core.catalog.model import Model
 from llmgw_core.inventory.free import Free
 from llmgw_core.inventory.node_view import NodeView
 from llmgw_core.spec.engine import EngineInfo
-from llmgw_core.spec.node import NodeReport
+from llmgw_core.spec.node import FabricPort, NodeReport
 from llmgw_core.spec.placement import Rejection
 from llmgw_core.spec.shard import Profile
+
+CLUSTER = "cluster"
+"""Stands for the node in a rejection that concerns no single one."""
 
 
 @dataclass(frozen=True)
@@ -22,28 +25,45 @@ class Wanted:
     profile: Profile
     engine: EngineInfo
 
+    @cached_property
+    def uses_fabric(self) -> bool:
+        """Whether its GPUs reach each other over adapters, which it then holds."""
+        return self.profile.nodes > 1 and self.profile.gpus_per_node > 0
+
 
 @dataclass(frozen=True)
 class Room:
-    """A node that has reported, and what is free on it."""
+    """A node that has reported, and what is free on it.
+
+    `fabric` is the one over which it would join others, and `rails` its ports on that one.
+    """
 
     view: NodeView
     report: NodeReport
     free: Free
+    fabric: str | None = None
+    rails: tuple[FabricPort, ...] = ()
 
     @property
     def name(self) -> str:
         """The node's name."""
         return self.view.name
 
-    @cached_property
+    @property
     def fullness(self) -> tuple[int, int, int, str]:
         """Sorts the fullest node first: fewest free GPUs, CPUs, memory; names break ties."""
-        return len(self.free.gpus), self.free.cpus, self.free.memory_mib, self.name
+        return (*self.free.fullness, self.name)
 
 
 def reject(
-    wanted: Wanted, node: str, constraint: str, *, needs: object, has: object, detail: str = ""
+    wanted: Wanted,
+    node: str,
+    constraint: str,
+    *,
+    needs: object,
+    has: object,
+    detail: str = "",
+    fabric: str | None = None,
 ) -> Rejection:
     """The record of one refusal."""
     return Rejection(
@@ -53,4 +73,5 @@ def reject(
         needed=str(needs),
         had=str(has),
         detail=detail,
+        fabric=fabric,
     )

@@ -1,8 +1,8 @@
-"""A placement's answer for people and for programs: what fits where, and why the rest does not."""
+"""A placement's answer as data: what fits where, how the candidates fared, and why the rest does not."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from llmgw_core.catalog.model import Model
@@ -21,6 +21,7 @@ def explain(model: Model, result: Placement | Unschedulable) -> dict[str, Any]:
         "nodes": [_node(node) for node in placed.nodes] if placed else [],
         "scores": [_score(score) for score in placed.scores] if placed else [],
         "notes": list(placed.notes) if placed else [],
+        "remedies": [] if isinstance(result, Placement) else list(result.remedies),
         "profiles": [_profile(profile, placed, result.rejections) for profile in model.profiles],
     }
 
@@ -40,7 +41,8 @@ def _profile(profile: Profile, placed: Placement | None, rejections: Iterable[Re
 def _needs(profile: Profile) -> str:
     nodes = f"{profile.nodes} node{'s' if profile.nodes > 1 else ''}"
     if profile.gpus_per_node:
-        return f"{nodes} × {profile.gpus_per_node} {profile.gpu_class}"
+        together = " on one fabric" if profile.nodes > 1 else ""
+        return f"{nodes} × {profile.gpus_per_node} {profile.gpu_class}{together}"
     memory = f", {profile.memory_mib} MiB" if profile.memory_mib else ""
     return f"{nodes} × {profile.cpus} CPU{'s' if profile.cpus > 1 else ''}{memory}"
 
@@ -53,35 +55,21 @@ def _node(node: NodePlacement) -> dict[str, Any]:
         "cpus": node.cpus,
         "memory_mib": node.memory_mib,
         "http_port": node.http_port,
+        "rendezvous_port": node.rendezvous_port,
+        "fabric": node.fabric,
+        "hca_ports": [f"{port.device}:{port.port}" for port in node.hca_ports],
     }
 
 
 def _score(score: CandidateScore) -> dict[str, Any]:
-    plugins = [{"plugin": one.plugin, "score": one.score, "reason": one.reason} for one in score.plugins]
-    return {"node": score.candidate, "packing": score.packing, "plugins": plugins, "total": score.total}
-
-
-def explanation_lines(data: Mapping[str, Any]) -> Iterator[str]:
-    """What `explain` returned (as it is, or come through JSON) as lines for a terminal."""
-    for number, profile in enumerate(data["profiles"], start=1):
-        yield f"{number}  {profile['name']} · {profile['engine']} · {profile['needs']} · {profile['outcome']}"
-        if profile["outcome"] == "fits":
-            yield from (f"   {_where(node)}" for node in data["nodes"])
-        yield from _table(profile["rejections"])
-    yield from (f"note: {note}" for note in data["notes"])
-
-
-def _where(node: dict[str, Any]) -> str:
-    gpus = f" GPU {','.join(map(str, node['gpus']))}" if node["gpus"] else f" {node['cpus']} CPUs"
-    return f"on {node['node']}{gpus}, port {node['http_port']}"
-
-
-def _table(rejections: list[dict[str, str]]) -> Iterator[str]:
-    rows = [
-        (row["node"], row["constraint"], f"needs {row['needed']}, has {row['had']}", row["detail"])
-        for row in rejections
-    ]
-    widths = [max((len(row[column]) for row in rows), default=0) for column in range(3)]
-    for row in rows:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
-        yield f"   {'   '.join([*cells, row[3]])}".rstrip()
+    return {
+        "node": score.candidate,
+        "packing": score.packing,
+        "plugins": [
+            {"plugin": one.plugin, "score": one.score, "weight": one.weight, "reason": one.reason}
+            for one in score.plugins
+        ],
+        "penalty": score.penalty,
+        "avoided": score.avoided,
+        "total": score.total,
+    }

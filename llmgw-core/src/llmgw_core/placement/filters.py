@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from llmgw_core.placement.asked import Room, Wanted, reject
-from llmgw_core.placement.gpus import choose_gpus, free_of_class
+from llmgw_core.placement.capability import capability_needed, capability_of
+from llmgw_core.placement.fabrics import why_no_rail
+from llmgw_core.placement.gpus import choose_gpus, free_of_class, group_on_node
 from llmgw_core.placement.ports import ports_needed
 from llmgw_core.spec.node import Gpu
 from llmgw_core.spec.placement import Rejection
@@ -24,12 +26,29 @@ def first_rejection(wanted: Wanted, room: Room) -> Rejection | None:
     return next((answer for answer in answers if answer is not None), None)
 
 
+def fits(wanted: Wanted, room: Room) -> bool:
+    """Whether no filter rejects the node."""
+    # What is most often short is looked at first; the order of the filters only matters for the reason.
+    profile, free = wanted.profile, room.free
+    if profile.cpus > free.cpus or profile.memory_mib > free.memory_mib:
+        return False
+    if len(free.of_class(profile.gpu_class)) < profile.gpus_per_node:
+        return False
+    return first_rejection(wanted, room) is None
+
+
+def _refuse(
+    wanted: Wanted, room: Room, constraint: str, *, needs: object, has: object, detail: str = ""
+) -> Rejection:
+    return reject(wanted, room.name, constraint, needs=needs, has=has, detail=detail, fabric=room.fabric)
+
+
 def _node_selector(wanted: Wanted, room: Room) -> Rejection | None:
     labels = room.report.labels
     for label, value in sorted(wanted.profile.node_selector.items()):
         if labels.get(label) != value:
             has = f"{label}={labels[label]}" if label in labels else f"no label {label}"
-            return reject(wanted, room.name, "node selector", needs=f"{label}={value}", has=has)
+            return _refuse(wanted, room, "node selector", needs=f"{label}={value}", has=has)
     return None
 
 
@@ -39,12 +58,12 @@ def _engine(wanted: Wanted, room: Room) -> Rejection | None:
     if found is None:
         installed = ", ".join(engine.name for engine in room.report.engines) or "none"
         detail = f"install the plugin llmgw-{name} where this node's agent runs"
-        return reject(wanted, room.name, "engine plugin", needs=name, has=installed, detail=detail)
+        return _refuse(wanted, room, "engine plugin", needs=name, has=installed, detail=detail)
     if not found.usable:
         why = "; ".join(found.problems) or f"no program found; {wanted.engine.binary.install_hint}".rstrip(
             "; "
         )
-        return reject(wanted, room.name, "engine", needs=name, has="one that cannot run", detail=why)
+        return _refuse(wanted, room, "engine", needs=name, has="one that cannot run", detail=why)
     return None
 
 
@@ -54,10 +73,10 @@ def _engine_version(wanted: Wanted, room: Room) -> Rejection | None:
     if needs is None or found is None:
         return None
     if found.version is None:
-        return reject(wanted, room.name, "engine version", needs=needs, has="an unknown version")
+        return _refuse(wanted, room, "engine version", needs=needs, has="an unknown version")
     if parse_version_range(needs).contains(wanted.engine, found.version):
         return None
-    return reject(wanted, room.name, "engine version", needs=needs, has=found.version)
+    return _refuse(wanted, room, "engine version", needs=needs, has=found.version)
 
 
 def _gpu_class(wanted: Wanted, room: Room) -> Rejection | None:
@@ -66,7 +85,7 @@ def _gpu_class(wanted: Wanted, room: Room) -> Rejection | None:
     if profile.gpus_per_node == 0 or profile.gpu_class in classes:
         return None
     has = ", ".join(sorted(name or "one without a class" for name in classes)) or "no GPU"
-    return reject(wanted, room.name, "GPU class", needs=profile.gpu_class, has=has)
+    return _refuse(wanted, room, "GPU class", needs=profile.gpu_class, has=has)
 
 
 def _free_gpus(wanted: Wanted, room: Room) -> Rejection | None:
@@ -75,8 +94,8 @@ def _free_gpus(wanted: Wanted, room: Room) -> Rejection | None:
     if free >= profile.gpus_per_node:
         return None
     ours = [gpu for gpu in room.report.gpus if gpu.gpu_class == profile.gpu_class]
-    return reject(
-        wanted, room.name, "free GPUs", needs=profile.gpus_per_node, has=free, detail=_why_not(ours, room)
+    return _refuse(
+        wanted, room, "free GPUs", needs=profile.gpus_per_node, has=free, detail=_why_not(ours, room)
     )
 
 
@@ -102,15 +121,15 @@ def _nvlink(wanted: Wanted, room: Room) -> Rejection | None:
         return None
     free = {gpu.index for gpu in free_of_class(profile, room)}
     left = [str(len(free & set(domain))) for domain in room.report.nvlink_domains]
-    needs = f"groups of {profile.tensor_parallel} in one domain"
-    return reject(wanted, room.name, "NVLink", needs=needs, has=f"{', '.join(left)} free per domain")
+    needs = f"groups of {group_on_node(profile)} in one domain"
+    return _refuse(wanted, room, "NVLink", needs=needs, has=f"{', '.join(left)} free per domain")
 
 
 def _cpus(wanted: Wanted, room: Room) -> Rejection | None:
     if wanted.profile.cpus <= room.free.cpus:
         return None
     detail = f"{room.report.cpus} in all"
-    return reject(wanted, room.name, "CPUs", needs=wanted.profile.cpus, has=room.free.cpus, detail=detail)
+    return _refuse(wanted, room, "CPUs", needs=wanted.profile.cpus, has=room.free.cpus, detail=detail)
 
 
 def _memory(wanted: Wanted, room: Room) -> Rejection | None:
@@ -118,7 +137,31 @@ def _memory(wanted: Wanted, room: Room) -> Rejection | None:
     if needs <= has:
         return None
     detail = f"{room.report.memory_mib} MiB in all"
-    return reject(wanted, room.name, "memory", needs=f"{needs} MiB", has=f"{has} MiB", detail=detail)
+    return _refuse(wanted, room, "memory", needs=f"{needs} MiB", has=f"{has} MiB", detail=detail)
+
+
+def _compute_capability(wanted: Wanted, room: Room) -> Rejection | None:
+    if wanted.profile.gpus_per_node == 0:
+        return None
+    fact = room.report.paths.get(wanted.model.source)
+    least = capability_needed(wanted, fact.quantization if fact else None)
+    if least is None:
+        return None
+    (major, minor), number_format = least
+    for gpu in free_of_class(wanted.profile, room):
+        # Unknown is not too old: only old drivers do not tell.
+        has = capability_of(gpu.compute_capability)
+        if has is not None and has < (major, minor):
+            needs = f"{major}.{minor}"
+            return _refuse(
+                wanted,
+                room,
+                "compute capability",
+                needs=needs,
+                has=gpu.compute_capability,
+                detail=f"for {number_format}",
+            )
+    return None
 
 
 def _weights(wanted: Wanted, room: Room) -> Rejection | None:
@@ -127,17 +170,29 @@ def _weights(wanted: Wanted, room: Room) -> Rejection | None:
     fact = room.report.paths.get(source) if source.startswith("/") else None
     if fact is None or fact.exists:
         return None
-    return reject(wanted, room.name, "weights", needs=source, has="no such path", detail=fact.error or "")
+    return _refuse(wanted, room, "weights", needs=source, has="no such path", detail=fact.error or "")
+
+
+def _fabric(wanted: Wanted, room: Room) -> Rejection | None:
+    if wanted.profile.nodes == 1 or room.rails:
+        return None
+    unattached = room.fabric is None and not any(port.usable for port in room.report.fabric_ports)
+    if unattached and not wanted.uses_fabric:
+        return None
+    needs = "a free port" if room.fabric else "one that joins nodes for certain"
+    has, detail = why_no_rail(room)
+    return _refuse(wanted, room, "fabric", needs=needs, has=has, detail=detail)
 
 
 def _ports(wanted: Wanted, room: Room) -> Rejection | None:
-    count = ports_needed(wanted)
+    # Over several nodes any may be a worker; that one can lead is seen to when they are chosen.
+    count = ports_needed(wanted, rank=0 if wanted.profile.nodes == 1 else 1)
     if room.free.ports.lowest_block(count) is not None:
         return None
     span = room.report.port_range
-    return reject(
+    return _refuse(
         wanted,
-        room.name,
+        room,
         "ports",
         needs=f"{count} in a row",
         has="none" if count == 1 else "no such block",
@@ -154,6 +209,8 @@ FILTERS: tuple[Filter, ...] = (
     _nvlink,
     _cpus,
     _memory,
+    _compute_capability,
     _weights,
+    _fabric,
     _ports,
 )

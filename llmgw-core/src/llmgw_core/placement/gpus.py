@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import gcd
 
 from llmgw_core.placement.asked import Room
 from llmgw_core.spec.node import Gpu
@@ -11,8 +12,15 @@ from llmgw_core.spec.shard import Profile
 
 def free_of_class(profile: Profile, room: Room) -> tuple[Gpu, ...]:
     """The only GPUs that a profile can ever get: usable, not held, of its class; lowest index first."""
-    wanted = profile.gpu_class
-    return tuple(gpu for gpu in room.free.gpus if wanted is not None and gpu.gpu_class == wanted)
+    return room.free.of_class(profile.gpu_class)
+
+
+def group_on_node(profile: Profile) -> int:
+    """How many ranks of a tensor-parallel group are sure to stand together on one node.
+
+    All of them where groups do not span nodes; else the largest number that no node's share cuts through.
+    """
+    return gcd(profile.tensor_parallel, profile.gpus_per_node)
 
 
 def nvlink_matters(profile: Profile, room: Room) -> bool:
@@ -21,7 +29,9 @@ def nvlink_matters(profile: Profile, room: Room) -> bool:
     A card with bridges between pairs has domains of two: a group of four is no worse off there than
     on a node without NVLink, so it is not refused.
     """
-    group = profile.tensor_parallel
+    if profile.gpus_per_node < 2 or not room.report.nvlink_domains:
+        return False
+    group = group_on_node(profile)
     return 1 < group <= max((len(domain) for domain in _domains(profile, room)), default=0)
 
 
@@ -36,7 +46,7 @@ def choose_gpus(profile: Profile, room: Room) -> tuple[Gpu, ...] | None:
     if not nvlink_matters(profile, room):
         return free[: profile.gpus_per_node]
     domains = [[gpu for gpu in free if gpu.index in domain] for domain in _domains(profile, room)]
-    return _by_groups(domains, profile.gpus_per_node, profile.tensor_parallel)
+    return _by_groups(domains, profile.gpus_per_node, group_on_node(profile))
 
 
 def _domains(profile: Profile, room: Room) -> list[set[int]]:

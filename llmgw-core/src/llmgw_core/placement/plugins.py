@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 from llmgw_core.placement.asked import Room, Wanted, reject
 from llmgw_core.placement.result import PluginScore
+from llmgw_core.placement.steering import Steering
 from llmgw_core.spec.placement import Ask, Candidate, Rejection
 
 
@@ -57,33 +58,36 @@ class HookPlugins:
 
 
 def plugin_rejections(
-    wanted: Wanted, rooms: tuple[Room, ...], plugins: PlacementPlugins
+    wanted: Wanted, rooms: tuple[Room, ...], plugins: PlacementPlugins | None
 ) -> tuple[Rejection, ...]:
     """What plugins reject among the nodes that passed every filter of our own."""
     rejections: list[Rejection] = []
-    names = [room.name for room in rooms]
+    names = frozenset(room.name for room in rooms)
+    if plugins is None or not rooms:
+        return ()
     for answer in plugins.filter(_ask(wanted), _candidates(rooms)):
         if answer.error is not None:
-            rejections.extend(_failed(wanted, name, answer) for name in names)
+            rejections.extend(_failed(wanted, name, answer) for name in sorted(names))
         else:
             rejections.extend(_signed(given, answer) for given in answer.value or () if given.node in names)
     return tuple(rejections)
 
 
 def plugin_scores(
-    wanted: Wanted, rooms: tuple[Room, ...], plugins: PlacementPlugins
+    wanted: Wanted, rooms: tuple[Room, ...], plugins: PlacementPlugins | None, steering: Steering
 ) -> tuple[dict[str, tuple[PluginScore, ...]], tuple[str, ...]]:
     """Scores by node, and a note for each plugin whose scores could not be had."""
     scores: dict[str, tuple[PluginScore, ...]] = {room.name: () for room in rooms}
     notes: list[str] = []
-    for answer in plugins.score(_ask(wanted), _candidates(rooms)):
+    for answer in plugins.score(_ask(wanted), _candidates(rooms)) if plugins and rooms else ():
         if answer.error is not None:
             notes.append(f"the scores of plugin {answer.plugin} count as 0: {answer.error}")
             continue
         # The last word on a candidate counts, so that a plugin cannot vote twice.
         for given in {score.candidate: score for score in answer.value or ()}.values():
             if given.candidate in scores:
-                scores[given.candidate] += (PluginScore(answer.plugin, given.score, given.reason),)
+                weight = steering.weight(answer.plugin)
+                scores[given.candidate] += (PluginScore(answer.plugin, given.score, given.reason, weight),)
     return scores, tuple(notes)
 
 
@@ -100,6 +104,7 @@ def _candidate(room: Room) -> Candidate:
     return Candidate(
         id=name,
         nodes=(name,),
+        fabric=room.fabric,
         free_gpus={name: len(free.gpus)},
         free_cpus={name: free.cpus},
         free_memory_mib={name: free.memory_mib},

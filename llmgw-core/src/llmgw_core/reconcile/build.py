@@ -48,6 +48,7 @@ def _held(node: NodePlacement) -> dict[str, object]:
         "cpus": node.cpus,
         "memory_mib": node.memory_mib,
         "fabric": node.fabric,
+        "fabric_strength": node.fabric_strength,
         "hca_ports": node.hca_ports,
     }
 

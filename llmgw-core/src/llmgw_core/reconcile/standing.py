@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from llmgw_core.catalog.model import Catalog, Model
+from llmgw_core.placement.lines import in_short
 from llmgw_core.placement.result import Placement, Unschedulable
 from llmgw_core.reconcile.backoff import Backoff
 from llmgw_core.reconcile.state import LIVE, Replica
@@ -73,8 +74,7 @@ def _lacking(
     if coming:
         return coming[0].state.lower(), coming[0].reason, ""
     if isinstance(placement, Unschedulable):
-        rejections = "; ".join(str(rejection) for rejection in placement.rejections)
-        return "unschedulable", rejections or "there is no node", "placed as soon as it fits"
+        return "unschedulable", in_short(placement.rejections), "placed as soon as it fits"
     if entry is not None:
         return "failed", _why(entry.failure), _again(entry, now)
     others = [replica for replica in own if replica.state not in ("Stopped", "Failed")]

@@ -30,7 +30,11 @@ class Candidate(Value):
 
 
 class Rejection(Value):
-    """Why a node (or candidate) cannot take a profile: the constraint, what it needs and what it has."""
+    """Why a node (or candidate) cannot take a profile: the constraint, what it needs and what it has.
+
+    For a replica over several nodes `fabric` is the one that was tried; `node` is its key as well where
+    the fabric itself does not do.
+    """
 
     profile: str
     node: str
@@ -38,6 +42,7 @@ class Rejection(Value):
     needed: str
     had: str
     detail: str = ""
+    fabric: str | None = None
 
     def __str__(self) -> str:
         tail = f" ({self.detail})" if self.detail else ""

@@ -22,7 +22,7 @@ def explain(target: Target, model: str, as_json: bool) -> None:
 
 
 def _explanation(answer: dict[str, Any]) -> None:
-    from llmgw_core.placement.explain import explanation_lines
+    from llmgw_core.placement.lines import explanation_lines
 
     click.echo(
         f"{answer['name']} is {answer['state']}: wants {answer['wanted']}, has {answer['ready']}"
