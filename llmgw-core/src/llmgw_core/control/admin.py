@@ -18,7 +18,7 @@ from llmgw_core.credentials import same_token
 from llmgw_core.net import StarletteStream
 from llmgw_core.placement.explain import explain
 from llmgw_core.ports import Stream
-from llmgw_core.spec import ConfigError, LlmgwError, NotFound, StoreUnavailable
+from llmgw_core.spec import ConfigError, LlmgwError, NotFound, StoreError
 from llmgw_core.store.database import SqlStore
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -74,8 +74,15 @@ def _guard(handler: Handler, token: str) -> Handler:
 
 
 def _status_of(error: LlmgwError) -> int:
-    statuses = {StoreUnavailable: 503, NotFound: 404, ConfigError: 422}
-    return next((status for kind, status in statuses.items() if isinstance(error, kind)), 400)
+    match error:
+        case StoreError():
+            return 503
+        case NotFound():
+            return 404
+        case ConfigError():
+            return 422
+        case _:
+            return 400
 
 
 def _problem(status: int, code: str, message: str, fix: str | None = None) -> JSONResponse:

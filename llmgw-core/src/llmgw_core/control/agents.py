@@ -107,6 +107,7 @@ class AgentHub:
         cluster: str,
         control: str,
         epoch: Callable[[], Epoch],
+        is_foreign: Callable[[Epoch], bool],
         wake: Callable[[], None],
         events: EventLog,
         clock: Clock,
@@ -114,11 +115,12 @@ class AgentHub:
         timers: Timers,
     ) -> None:
         self._fleet, self._cluster, self._control = fleet, cluster, control
-        self._epoch, self._wake, self._events = epoch, wake, events
+        self._epoch, self._is_foreign = epoch, is_foreign
+        self._wake, self._events = wake, events
         self._clock, self._rand, self._timers = clock, rand, timers
         self._sessions: dict[str, AgentSession] = {}
         self.met = NO_EPOCH
-        """The highest epoch that an agent has heard; the loop acts on a foreign one."""
+        """The highest epoch of another leader that an agent has heard; the loop acts on it."""
 
     async def serve(self, stream: Stream) -> None:
         """Run one stream to its end. Whatever ends it is the agent's business to repair."""
@@ -156,22 +158,25 @@ class AgentHub:
 
     async def _make_room(self, register: Register) -> None:
         """A second stream of one node: the same process takes over; another one only if the first is dead."""
-        old = self._sessions.get(register.node)
-        if old is None:
-            return
-        if old.instance != register.instance:
-            # No shard has this name: any answer, also "unknown shard", proves that the agent lives.
-            ping = LogsRequest(request=self._rand.token(), shard="", lines=0)
-            if await old.ask(ping, TAKEOVER_TIMEOUT) is not None:
-                text = f"another agent is connected as node {register.node}"
-                fix = "stop one of the two, or give this one another node name"
-                raise StreamRefused("agent_identity_in_use", text, fix=fix)
-        old.scope.cancel()
+        while (old := self._sessions.get(register.node)) is not None:
+            if old.instance != register.instance:
+                # No shard has this name: any answer, also "unknown shard", proves that the agent lives.
+                ping = LogsRequest(request=self._rand.token(), shard="", lines=0)
+                if await old.ask(ping, TAKEOVER_TIMEOUT) is not None:
+                    text = f"another agent is connected as node {register.node}"
+                    fix = "stop one of the two, or give this one another node name"
+                    raise StreamRefused("agent_identity_in_use", text, fix=fix)
+            if self._sessions.get(register.node) is old:  # a third may have come while this one waited
+                old.scope.cancel()
+                return
 
     def _take(self, session: AgentSession, register: Register) -> Node:
         epoch, now = self._epoch(), self._clock.monotonic()
         node = self._fleet.node(register.node, now)
         sound = tuple(record for record in register.shards if _sound(record, register.node))
+        for record in sound:
+            # Half of a replica must be seen to be Lost when the node of the other half never comes.
+            self._fleet.expect(record.shard, now)
         node.register(register.model_copy(update={"shards": sound}), session, epoch, now)
         welcome = Welcome(
             cluster=self._cluster, control=self._control, leader=True, report_every=self._timers.report
@@ -219,6 +224,8 @@ class AgentHub:
             raise StreamEnded(str(error)) from None
 
     def _hear(self, session: AgentSession, node: Node, report: Report) -> None:
+        if node.stream is not session:
+            return  # it was under way on a stream that another has taken over from
         changed = (report.shards, report.refused, report.applied, report.echo) != (
             tuple(node.shards.values()),
             node.refused,
@@ -232,7 +239,7 @@ class AgentHub:
             self._wake()
 
     def _meet(self, heard: Epoch) -> None:
-        if heard.number >= self.met.number:
+        if heard.number >= self.met.number and self._is_foreign(heard):
             self.met = heard
 
     def _leave(self, session: AgentSession, node: Node) -> None:

@@ -47,6 +47,7 @@ class ControlPlane:
         self.events = EventLog(clock)
         self.snapshot = Snapshot(Catalog(), Actual(epoch=NO_EPOCH))
         self.ready = False
+        self._one_reload, self._one_publisher = anyio.Lock(), anyio.Lock()
         self._fleet = Fleet(timers)
         self._leadership = Leadership(store, control, clock=clock, timers=timers)
         self.agents = AgentHub(
@@ -54,13 +55,22 @@ class ControlPlane:
             cluster=facts.cluster,
             control=control,
             epoch=lambda: self._leadership.epoch,
+            is_foreign=self._leadership.is_foreign,
             wake=self._wake,
             events=self.events,
             clock=clock,
             rand=rand,
             timers=timers,
         )
-        self.gateways = GatewayHub(store, facts, control=control, events=self.events, timers=timers)
+        self.gateways = GatewayHub(
+            store,
+            facts,
+            control=control,
+            is_foreign=self._leadership.is_foreign,
+            events=self.events,
+            clock=clock,
+            timers=timers,
+        )
         self._tables = TableMaker(self.gateways)
         self._catalogs = CatalogKeeper(
             store, engines, commands=commands, source=catalog, rand=rand, events=self.events
@@ -107,13 +117,15 @@ class ControlPlane:
 
     async def reload_catalog(self) -> str:
         """Re-read the catalog file and return the revision in use; a bad file raises and changes nothing."""
-        in_use = await self._catalogs.reload()
-        self.loop.use(in_use.catalog, in_use.revisions)
+        async with self._one_reload:  # two at once could put the older one in force last
+            in_use = await self._catalogs.reload()
+            self.loop.use(in_use.catalog, in_use.revisions)
         return in_use.catalog.revision
 
     async def publish_keys(self) -> None:
         """Send the store's API keys to every gateway."""
-        self.gateways.publish_keys(await self._store.api_keys())
+        async with self._one_publisher:  # an older list sent last would bring a revoked key back
+            self.gateways.publish_keys(await self._store.api_keys())
 
     def _wake(self) -> None:
         self.loop.wake()

@@ -16,7 +16,7 @@ from llmgw_core.daemon import bind, notify, stop_signals
 from llmgw_core.placement.plugins import HookPlugins
 from llmgw_core.plugins import PluginHost
 from llmgw_core.serving import HttpServer
-from llmgw_core.spec import ConfigError
+from llmgw_core.spec import ConfigError, StoreError
 from llmgw_core.store.database import open_store
 from llmgw_core.system import SystemClock, SystemRand
 
@@ -66,6 +66,8 @@ async def _hang_up(control: ControlPlane) -> None:
                 await control.publish_keys()
             except ConfigError as error:
                 control.events.add("catalog_refused", "SIGHUP", f"the last good one stays: {error}")
+            except StoreError as error:
+                control.events.add("store_unavailable", "SIGHUP", f"nothing was read again: {error}")
 
 
 def _tokens(config: ServerConfig) -> dict[str, str]:

@@ -47,7 +47,7 @@ class Dispatcher:
             if view.connected:
                 orders = orders_for(view, intents, views, epoch, dismiss.get(name, frozenset()))
                 if self._is_due(node, view, orders, epoch):
-                    await self._send(node, orders, epoch, intents)
+                    await self._send(node, view, orders, epoch, intents)
 
     def _is_due(self, node: Node, view: NodeView, orders: Orders, epoch: Epoch) -> bool:
         if node.sent is None and not orders:
@@ -58,14 +58,20 @@ class Dispatcher:
         behind = view.applied is None or not view.applied.at_or_above(newest)
         return behind and self._clock.monotonic() - node.sent_at >= RESEND_BEATS * self._timers.report
 
-    async def _send(self, node: Node, orders: Orders, epoch: Epoch, intents: dict[str, Intent]) -> None:
+    async def _send(
+        self, node: Node, view: NodeView, orders: Orders, epoch: Epoch, intents: dict[str, Intent]
+    ) -> None:
         number = node.number + 1
         named = [intents[shard.shard] for shard in orders.run] + [intents[stop.shard] for stop in orders.stop]
         stamped = tuple(i.model_copy(update={"number": number}) for i in named if i.number is None)
         if stamped:
             await self._store.write_intents(epoch, IntentChange(put=stamped))
             intents.update({intent.shard.shard: intent for intent in stamped})
-        node.number, node.sent, node.sent_at = number, orders, self._clock.monotonic()
+        if node.registrations != view.registration:
+            # It came back while the store wrote. If it has lost its state, what it is seen to run would be
+            # started a second time; and it has not echoed the lead on its new stream.
+            return
+        node.sending(number, orders, self._clock.monotonic())
         if node.stream is not None:
             node.stream.post(
                 Assign(

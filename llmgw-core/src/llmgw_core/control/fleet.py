@@ -28,6 +28,8 @@ class Node:
     last: float
     """Monotonic time of the last message, or of the beginning of this leadership."""
     stream: Post | None = None
+    registrations: int = 0
+    """How often it has registered with this process."""
     report: NodeReport | None = None
     shards: Mapping[str, ShardStatus] = field(default_factory=dict)
     specs: dict[str, Shard] = field(default_factory=dict)
@@ -49,6 +51,7 @@ class Node:
     def register(self, message: Register, stream: Post, epoch: Epoch, now: float) -> None:
         """A new stream with everything that runs there."""
         self.stream, self.last = stream, now
+        self.registrations += 1
         self.echoed, self.sent = None, None
         self.report = message.report
         self.specs = {record.shard.shard: record.shard for record in message.shards}
@@ -61,7 +64,9 @@ class Node:
         """A report on the present stream."""
         self.last = now
         self.shards = {status.shard: status for status in message.shards}
-        self.specs = {shard: spec for shard, spec in self.specs.items() if shard in self.shards}
+        on_its_way = {shard.shard for shard in self.sent.run} if self.sent else set()
+        kept = self.shards.keys() | on_its_way
+        self.specs = {shard: spec for shard, spec in self.specs.items() if shard in kept}
         self.refused = message.refused
         if message.applied is not None:
             self.applied = message.applied
@@ -70,6 +75,11 @@ class Node:
         if message.echo is not None:
             self.echoed = message.echo
         self.spoke = self.echoed or self.spoke
+
+    def sending(self, number: int, orders: Orders, now: float) -> None:
+        """An assignment leaves. Reports name shards only by id: what was sent says what they are."""
+        self.number, self.sent, self.sent_at = number, orders, now
+        self.specs |= {shard.shard: shard for shard in orders.run}
 
 
 class Fleet:
@@ -83,6 +93,11 @@ class Fleet:
     def node(self, name: str, now: float) -> Node:
         """The node of that name, made when it is new."""
         return self.nodes.setdefault(name, Node(name, last=now))
+
+    def expect(self, shard: Shard, now: float) -> None:
+        """Know every node of a replica, also those that were never heard."""
+        for peer in shard.peers:
+            self.node(peer.node, now)
 
     def begin(self, now: float) -> None:
         """A new leadership, or the end of a pause of our own: nobody's silence is evidence any more."""
@@ -109,10 +124,11 @@ class Fleet:
             report=node.report,
             speaks=speaks,
             connected=node.stream is not None and node.echoed == epoch,
+            registration=node.registrations,
             silence=silence,
             freshness=freshness(silence, self._timers, was_lost=node.name in self.lost, amnesty=quiet),
             applied=node.applied,
             shards=node.shards,
-            specs=dict(node.specs),
+            specs={shard: spec for shard, spec in node.specs.items() if shard in node.shards},
             refused=node.refused,
         )

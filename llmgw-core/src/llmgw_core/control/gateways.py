@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -12,7 +12,7 @@ from anyio.abc import TaskGroup
 from pydantic import SecretStr
 
 from llmgw_core.control.events import EventLog
-from llmgw_core.ports import Store, StoreFacts, Stream
+from llmgw_core.ports import Clock, Store, StoreFacts, Stream
 from llmgw_core.spec import (
     NO_EPOCH,
     WIRE_VERSION,
@@ -40,6 +40,8 @@ from llmgw_core.spec import (
 from llmgw_core.timers import Timers
 
 GREETING_TIMEOUT = 10.0
+GONE_AFTER = 10.0
+"""Seconds after which a gateway that lost its stream, or has not come back to a new process, is gone."""
 
 
 @dataclass(eq=False)
@@ -71,32 +73,76 @@ class GatewayHub:
     """Serves the streams of all gateways."""
 
     def __init__(
-        self, store: Store, facts: StoreFacts, *, control: str, events: EventLog, timers: Timers
+        self,
+        store: Store,
+        facts: StoreFacts,
+        *,
+        control: str,
+        is_foreign: Callable[[Epoch], bool],
+        events: EventLog,
+        clock: Clock,
+        timers: Timers,
     ) -> None:
         self._store, self._facts, self._control = store, facts, control
-        self._events, self._timers = events, timers
+        self._is_foreign, self._events, self._timers = is_foreign, events, timers
+        self._clock, self._begun = clock, clock.monotonic()
         self._sessions: set[GatewaySession] = set()
+        self._away: dict[str, tuple[float, GatewayLoad | None]] = {}
+        self._draining: dict[str, tuple[int, int]] = {}
         self._table: Table | None = None
         self._keys: Keys | None = None
         self.met = NO_EPOCH
-        """The highest epoch that a gateway has seen a table of; the loop acts on a foreign one."""
+        """The highest epoch of another leader whose table a gateway has seen; the loop acts on it."""
 
     def in_flight(self) -> Mapping[str, int]:
         """Requests that gateways have open, by replica."""
         total: Counter[str] = Counter()
-        for session in self._sessions:
-            if session.load is not None:
-                total.update(session.load.in_flight)
+        for load in self._loads():
+            if load is not None:
+                total.update(load.in_flight)
         return total
+
+    @property
+    def settled(self) -> bool:
+        """Whether every gateway that lives has had the time to find this process."""
+        return self._clock.monotonic() - self._begun >= GONE_AFTER
+
+    def still_routed(self) -> frozenset[str]:
+        """Draining replicas that some gateway has not confirmed to have left."""
+        loads = self._loads()
+        return frozenset(
+            replica
+            for replica, table in self._draining.items()
+            if any(_is_behind(load, table) for load in loads)
+        )
+
+    def _loads(self) -> list[GatewayLoad | None]:
+        """The last word of every gateway, also of those whose stream has just broken."""
+        oldest = self._clock.monotonic() - GONE_AFTER
+        self._away = {name: last for name, last in self._away.items() if last[0] >= oldest}
+        return [session.load for session in self._sessions] + [load for _, load in self._away.values()]
 
     @property
     def live(self) -> int:
         """How many gateways are connected."""
         return len(self._sessions)
 
+    def enter(self, session: GatewaySession) -> None:
+        """A gateway is connected."""
+        self._sessions.add(session)
+        self._away.pop(session.instance, None)
+
+    def leave(self, session: GatewaySession) -> None:
+        """Its stream has ended; its requests may go on."""
+        self._sessions.discard(session)
+        self._away[session.instance] = (self._clock.monotonic(), session.load)
+
     def publish_table(self, table: Table) -> None:
         """Make this the table of every gateway."""
         self._table = table
+        now = (table.epoch.number, table.version)
+        draining = [endpoint.replica for endpoint in table.endpoints if endpoint.state == "draining"]
+        self._draining = {replica: self._draining.get(replica, now) for replica in draining}
         for session in self._sessions:
             session.post("table", table)
 
@@ -120,7 +166,7 @@ class GatewayHub:
         session = GatewaySession(hello.instance, stream)
         self._meet(hello.heard)
         self._greet(session)
-        self._sessions.add(session)
+        self.enter(session)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._write, session, tasks)
@@ -128,7 +174,7 @@ class GatewayHub:
                     await self._read(session)
                 tasks.cancel_scope.cancel()
         finally:
-            self._sessions.discard(session)
+            self.leave(session)
 
     async def _greeting(self, stream: Stream) -> GatewayHello:
         with anyio.move_on_after(GREETING_TIMEOUT):
@@ -186,7 +232,7 @@ class GatewayHub:
                 return
 
     def _meet(self, heard: Epoch) -> None:
-        if heard.number >= self.met.number:
+        if heard.number >= self.met.number and self._is_foreign(heard):
             self.met = heard
 
     async def _store_usage(self, session: GatewaySession, usage: Usage) -> None:
@@ -197,3 +243,8 @@ class GatewayHub:
             self._events.add("usage_waits", f"gateway {session.instance}", str(error))
             return
         session.post(f"usage {usage.batch}", UsageStored(batch=usage.batch))
+
+
+def _is_behind(load: GatewayLoad | None, table: tuple[int, int]) -> bool:
+    """Whether a gateway has not said that it follows this table (epoch, version) or a later one."""
+    return load is None or (load.heard.number, load.table_version) < table

@@ -6,6 +6,9 @@ from llmgw_core.ports import Clock, Store
 from llmgw_core.spec import NO_EPOCH, Epoch
 from llmgw_core.timers import Timers
 
+MAX_AHEAD = 1_000_000
+"""Leaderships that a restored store may have forgotten."""
+
 
 class Leadership:
     """The epoch in office. With SQLite there is one control process, so it always leads."""
@@ -23,10 +26,14 @@ class Leadership:
         return self._clock.monotonic() < self._quiet_until
 
     def is_foreign(self, heard: Epoch) -> bool:
-        """Whether somebody heard a leader that is not this one, and not below it."""
-        if heard.number == self.epoch.number:
+        """Whether somebody heard a leader that is not this one, and not below it.
+
+        A number out of all proportion is nobody's leadership: believed, it would use up the numbers.
+        """
+        ahead = heard.number - self.epoch.number
+        if ahead == 0:
             return heard.control not in ("", self.epoch.control)
-        return heard.number > self.epoch.number
+        return 0 < ahead <= MAX_AHEAD
 
     async def take(self, above: int) -> Epoch:
         """Begin a new leadership, above every epoch that was met. Raises StoreUnavailable."""

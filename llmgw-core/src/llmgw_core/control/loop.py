@@ -23,7 +23,7 @@ from llmgw_core.reconcile.decision import Decision, Event
 from llmgw_core.reconcile.reconcile import reconcile
 from llmgw_core.reconcile.standing import Standing, standings
 from llmgw_core.reconcile.state import FINAL, Actual, Replica
-from llmgw_core.spec import EngineInfo, Fenced, Intent, StoreUnavailable
+from llmgw_core.spec import EngineInfo, Fenced, Intent, StoreError
 from llmgw_core.timers import Timers
 
 KEPT_ENDED = 50
@@ -71,6 +71,7 @@ class ControlLoop:
         self._clock, self._rand, self._timers = clock, rand, timers
         self._key_version = key_version
         self._wake = anyio.Event()
+        self._lead_above: int | None = 0
         self._intents: dict[str, Intent] = {}
         self._backoff: Mapping[str, Backoff] = {}
         self._known_revisions: frozenset[str] = frozenset()
@@ -100,32 +101,38 @@ class ControlLoop:
                 await self._wake.wait()
             self._wake = anyio.Event()
             try:
+                if self._lead_above is not None:
+                    await self.lead(self._lead_above)
                 await self.passes()
-            except StoreUnavailable as error:
+            except Fenced as error:
+                self._events.add("fenced", "control plane", str(error))
+                self._lead_above = self._leadership.epoch.number
+            except StoreError as error:
                 self._events.add(
                     "store_unavailable", "store", f"nothing is changed until it answers: {error}"
                 )
                 await anyio.sleep(self._timers.pass_every)
-            except Fenced as error:
-                self._events.add("fenced", "control plane", str(error))
-                await self.lead(self._leadership.epoch.number)
 
     async def lead(self, above: int) -> None:
         """Begin a leadership: a new epoch, the store's intents, and word of it to every agent."""
+        # Until all of it is done there is no leader: an epoch that no agent was told of can do nothing.
+        self._lead_above = above
         epoch = await self._leadership.take(above)
         self._intents = {intent.shard.shard: intent for intent in await self._store.intents()}
         now = self._clock.monotonic()
         self._fleet.begin(now)
         for intent in self._intents.values():
-            self._fleet.node(intent.shard.node, now)
+            self._fleet.expect(intent.shard, now)
         self._hub.lead(epoch)
+        self._lead_above = None
         self._events.add("leading", "control plane", f"epoch {epoch.number}")
 
     async def passes(self) -> None:
         """One pass, and the next at once while there is more to place."""
-        met = max((self._hub.met, self._gateways.met), key=lambda epoch: epoch.number)
-        if self._leadership.is_foreign(met):
-            await self.lead(met.number)
+        met = (self._hub.met, self._gateways.met)
+        foreign = [epoch.number for epoch in met if self._leadership.is_foreign(epoch)]
+        if foreign:
+            await self.lead(max(foreign))
         if self._leadership.was_away():
             self._fleet.forgive(self._clock.monotonic())
         for _ in range(MAX_PASSES_AT_ONCE):
@@ -134,11 +141,12 @@ class ControlLoop:
             await anyio.lowlevel.checkpoint()
 
     async def _one_pass(self) -> bool:
+        catalog = self._catalog
         epoch, now = self._leadership.epoch, self._clock.monotonic()
         views = self._fleet.views(epoch, now, quiet=self._leadership.quiet)
         actual = self._actual(views)
         decision = reconcile(
-            self._catalog,
+            catalog,
             actual,
             now=now,
             jitter=self._rand.uniform(),
@@ -151,7 +159,8 @@ class ControlLoop:
             self._intents.update({intent.shard.shard: intent for intent in decision.put})
             for shard in decision.drop:
                 self._intents.pop(shard, None)
-        self._backoff = decision.backoff
+        if self._catalog is catalog:  # else an operator ended every backoff while the store wrote
+            self._backoff = decision.backoff
         await self._dispatcher.dispatch(epoch, views, self._intents, decision.dismiss)
         self._tell(decision, actual, now)
         return decision.more
@@ -163,6 +172,8 @@ class ControlLoop:
             intents=dict(self._intents),
             backoff=self._backoff,
             in_flight=self._gateways.in_flight(),
+            still_routed=self._gateways.still_routed(),
+            gateways_settled=self._gateways.settled,
             engines=self._engines,
             known_revisions=self._known_revisions,
             quiet=self._leadership.quiet,

@@ -22,13 +22,16 @@ class NodeView:
     `connected`: its stream is open and the lead was echoed on it, so it can be sent to.
     `silence`: seconds since its last message. `freshness`: the verdict on that silence.
     `shards`: the last status of everything that it listed; `specs`: the Shards behind them.
-    `refused`: shard id → why the agent would not take it. `cordoned`: the reason, None when it is not.
+    `registration`: which of its registrations this was seen on; another one since, and it may have lost
+    what it is seen to have. `refused`: shard id → why the agent would not take it. `cordoned`: the reason,
+    None when it is not.
     """
 
     name: str
     report: NodeReport | None = None
     speaks: bool = False
     connected: bool = False
+    registration: int = 0
     silence: float = 0.0
     freshness: Freshness = "ready"
     applied: Stamp | None = None

@@ -106,7 +106,8 @@ def _draining(replica: Replica, actual: Actual) -> Verdict:
     acknowledged = leader.status is not None and leader.status.state == "Draining"
     load = leader.status.load if leader.status else None
     busy = actual.in_flight.get(replica.id, 0) + ((load.running or 0) + (load.waiting or 0) if load else 0)
-    if acknowledged and not busy:
+    left = actual.gateways_settled and replica.id not in actual.still_routed
+    if acknowledged and left and not busy:
         return stop(replica, actual, "drained")
     if acknowledged and replica.for_seconds > replica.about.timeouts.drain:
         return stop(replica, actual, "drain_timeout passed")
@@ -175,7 +176,7 @@ def _with_goal(rank: Rank, actual: Actual, goal: AgentGoal, reason: str) -> Inte
 
 
 def _changed(intent: Intent, actual: Actual, goal: AgentGoal, reason: str) -> Intent | None:
-    if intent.goal == goal and intent.number != 0:
+    if intent.goal == goal and (goal != "stop" or intent.number != 0):
         return None
     change: dict[str, object] = {"goal": goal, "reason": reason}
     if goal == "stop":

@@ -17,6 +17,7 @@ from llmgw_core.reconcile.decision import Decision, Event
 from llmgw_core.reconcile.gather import gather
 from llmgw_core.reconcile.judge import Verdict, judge, set_goal, stop
 from llmgw_core.reconcile.state import LIVE, OVER, Actual, Replica
+from llmgw_core.spec.identity import shard_id
 from llmgw_core.spec.intent import Intent
 from llmgw_core.spec.shard import Shard
 
@@ -43,7 +44,7 @@ def reconcile(
     return Decision(
         put=tuple(intent for verdict in verdicts for intent in verdict.put) + new,
         drop=_drop(verdicts),
-        dismiss=_dismiss(verdicts),
+        dismiss=_dismiss(verdicts, actual),
         backoff=backoff,
         replicas=tuple(verdict.replica for verdict in verdicts),
         placements=placements,
@@ -57,8 +58,18 @@ def _drop(verdicts: Sequence[Verdict]) -> tuple[str, ...]:
     return tuple(rank.intent.shard.shard for replica in over for rank in replica.ranks if rank.intent)
 
 
-def _dismiss(verdicts: Sequence[Verdict]) -> Mapping[str, frozenset[str]]:
+def _dismiss(verdicts: Sequence[Verdict], actual: Actual) -> Mapping[str, frozenset[str]]:
+    """What nodes may forget: ranks of replicas that are over, and ends that belong to no replica any more.
+
+    The latter are of dismissals that were lost on their way.
+    """
     found: defaultdict[str, set[str]] = defaultdict(set)
+    known = {shard_id(v.replica.id, rank) for v in verdicts for rank in range(len(v.replica.ranks))}
+    for node in actual.nodes.values():
+        if node.speaks:
+            ended = {shard for shard, status in node.shards.items() if status.ended}
+            if strays := (ended | node.refused.keys()) - known:
+                found[node.name] |= strays
     for verdict in verdicts:
         if verdict.over:
             for number, rank in enumerate(verdict.replica.ranks):

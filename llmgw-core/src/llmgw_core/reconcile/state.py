@@ -46,8 +46,10 @@ class Actual:
     """Reports ∪ intents, as one snapshot.
 
     `quiet`: the amnesty lasts, so no unmatched shard is stopped. `in_flight`: requests that gateways have
-    open, by replica. `known_revisions`: catalog revisions that the store knows. `key_version`: version of
-    the engine secret for new replicas, 0 for none. `stable_after`: seconds of Ready that clear a backoff.
+    open, by replica. `still_routed`: replicas that drain, and that some gateway has not confirmed to have
+    left. `gateways_settled`: every gateway that lives has had the time to connect. `known_revisions`:
+    catalog revisions that the store knows. `key_version`: version of the engine secret for new replicas, 0
+    for none. `stable_after`: seconds of Ready that clear a backoff.
     """
 
     epoch: Epoch
@@ -55,6 +57,8 @@ class Actual:
     intents: Mapping[str, Intent] = field(default_factory=dict)
     backoff: Mapping[str, Backoff] = field(default_factory=dict)
     in_flight: Mapping[str, int] = field(default_factory=dict)
+    still_routed: frozenset[str] = frozenset()
+    gateways_settled: bool = True
     engines: Mapping[str, EngineInfo] = field(default_factory=dict)
     known_revisions: frozenset[str] = frozenset()
     quiet: bool = False
