@@ -373,3 +373,9 @@ def node_report() -> NodeReport:
 @pytest.fixture
 def python() -> str:
     return sys.executable
+
+
+@pytest.fixture
+def fake_engine() -> FakeEngine:
+    """The engine plugin that the nodes of these tests have."""
+    return FakeEngine()

@@ -18,6 +18,7 @@ from llmgw_agent.ending import end_processes
 from llmgw_agent.handle import RecordHandle, Tools
 from llmgw_agent.probes import Prober, prober
 from llmgw_agent.starting import LaunchFailed, Starting
+from llmgw_agent.work_dir import remove_work_dir
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +71,8 @@ class Runner:
                 await self._begin(begin, group)
         if not self.record.ended:
             await self._end()
+        else:  # it failed before anything of it ran, perhaps after its secret files were written
+            await self._clean_work_dir()
 
     async def _begin(self, begin: Callable[[TaskGroup], Awaitable[None]], group: TaskGroup) -> None:
         try:
@@ -98,14 +101,7 @@ class Runner:
         log.info("%s: %s %s", ended.id, ended.state, ended.detail)
 
     async def _clean_work_dir(self) -> None:
-        """Secret files must not outlive the engine that they were for."""
-        directory = self._tools.launcher.work_dir(self.record.id)
-        try:
-            for name in await self._ports.disk.names(directory):
-                await self._ports.disk.remove(f"{directory}/{name}")
-            await self._ports.disk.remove(directory)
-        except OSError as error:
-            log.warning("%s: its work directory cannot be removed: %s", self.record.id, error)
+        await remove_work_dir(self._ports.disk, self._tools.launcher.work_dir(self.record.id))
 
     async def _launch(self, group: TaskGroup) -> None:
         starting = Starting(self._handle, self._tools)

@@ -100,7 +100,7 @@ class Starting:
                 process = await self._fork(record, command, launch)
                 # Durable like the intent: a crash right after the fork is covered by the process scan.
                 await self._handle.happened(lambda record, _: lifecycle.spawned(record, process))
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a NUL in an argument, a `=` in a variable's name
             raise _failed("agent", f"{command.name} cannot be started: {error}") from None
         return process
 

@@ -18,6 +18,7 @@ from llmgw_core.spec import Readiness
 
 from llmgw_agent.handle import Tools
 from llmgw_agent.runner import Runner
+from llmgw_agent.work_dir import remove_work_dir
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,8 @@ class Supervisor:
         self._runners.pop(shard, None)
 
     async def _forget(self, shard: str) -> None:
+        # Also of a shard whose end no agent saw, such as one that a reboot of the machine ended.
+        await remove_work_dir(self._ports.disk, self._tools.launcher.work_dir(shard))
         try:
             await self._tools.logs.forget(shard)
         except OSError as error:

@@ -31,8 +31,12 @@ class Uplink:
         """Until the agent leaves. Losing the control plane changes nothing on the node."""
         delay = _FIRST_DELAY
         while not self._link.leaving.is_set():
+            clock = self._link.ports.clock
+            begun = clock.monotonic()
             reason, welcomed = await self._connect()
-            delay = _FIRST_DELAY if welcomed else min(2 * delay, _LONGEST_DELAY)
+            # One that ends as soon as it is open (a full disk, say) must not become a storm.
+            good = welcomed and clock.monotonic() - begun > _LONGEST_DELAY
+            delay = _FIRST_DELAY if good else min(2 * delay, _LONGEST_DELAY)
             if self._link.leaving.is_set():
                 return
             self._tell(reason)

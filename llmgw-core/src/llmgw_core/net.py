@@ -190,6 +190,9 @@ class HttpNet:
     @asynccontextmanager
     async def connect(self, url: str, token: str) -> AsyncIterator[Stream]:
         """Open a stream with a bearer token; leaving the block closes it. See the port."""
+        if not token.isascii():
+            fix = "write the file of the token anew"
+            raise StreamRefused("unauthorized", "the token has characters that no token has", fix=fix)
         failure: Exception | None = None
         try:
             async with self._client(HANDSHAKE_TIMEOUT) as http, self._session(http, url, token) as session:

@@ -179,6 +179,16 @@ async def test_an_address_that_is_none_is_an_end_with_a_reason(bad: str) -> None
     assert ended.value.message
 
 
+@pytest.mark.parametrize("token", ("café", "\ufffd"))
+async def test_a_token_that_no_header_can_carry_is_a_refusal_and_does_not_show_it(
+    token: str, free_port: int
+) -> None:
+    with pytest.raises(StreamRefused) as caught:
+        async with HttpNet().connect(f"ws://127.0.0.1:{free_port}/", token):
+            pytest.fail("it was connected")
+    assert token not in str(caught.value)
+
+
 async def test_the_client_sees_a_killed_server(spawn_peer: Callable[..., Any]) -> None:
     with anyio.fail_after(DEADLINE):
         process, port = spawn_peer("server")

@@ -20,6 +20,8 @@ class TokenCounts:
 
 
 UNKNOWN = TokenCounts()
+MAX_TOKENS = 10**9
+"""More is no count of one request; a number that no database takes would hold up every row beside it."""
 
 
 def counts_of(answer: Any) -> TokenCounts:
@@ -54,4 +56,5 @@ def _parsed(text: bytes) -> Any:
 
 def _count(value: Any) -> int | None:
     # A bool is an int to Python, and a negative count would be subtracted from somebody's bill.
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and 0 <= value <= MAX_TOKENS else None
