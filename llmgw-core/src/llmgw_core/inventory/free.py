@@ -72,3 +72,7 @@ class Free:
     def fullness(self) -> tuple[int, int, int]:
         """Sorts the fullest node first: fewest free GPUs, then CPUs, then memory."""
         return len(self.gpus), self.cpus, self.memory_mib
+
+
+NOTHING = Free()
+"""What is free where no report is known."""

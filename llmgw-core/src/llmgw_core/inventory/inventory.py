@@ -6,11 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from llmgw_core.inventory.free import Free, FreePorts
+from llmgw_core.inventory.free import NOTHING, Free
+from llmgw_core.inventory.holding import Holders, by_node, remaining
 from llmgw_core.inventory.node_view import NodeView
 from llmgw_core.inventory.ranking import Ranking
 from llmgw_core.spec.node import FabricPort, Gpu, NodeReport
 from llmgw_core.spec.shard import Shard
+
+Known = tuple[NodeReport, tuple[Shard, ...], Free]
+"""What is free on a node, with what it was worked out from; shared by inventories that differ little."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,7 @@ class Inventory:
 
         The driver's UUID decides and, since a report may follow a renumbering, the index as well.
         """
-        return _Holders(self.held_on(node)).of(gpu)
+        return Holders(self.held_on(node)).of(gpu)
 
     def free(self, node: str) -> Free:
         """What can still be handed out on a node; nothing where no report is known."""
@@ -43,7 +47,7 @@ class Inventory:
         if found is None:
             view = self.nodes.get(node)
             report = view.report if view else None
-            found = self._free[node] = _remaining(report, self.held_on(node)) if report else Free()
+            found = self._free[node] = self._remaining(node, report) if report else NOTHING
         return found
 
     def is_certain(self, port: FabricPort) -> bool:
@@ -70,8 +74,8 @@ class Inventory:
     def holding(self, *shards: Shard) -> Inventory:
         """This inventory when these shards hold something too."""
         nodes = {shard.node for shard in shards}
-        own = _by_node((*(one for node in sorted(nodes) for one in self.held_on(node)), *shards))
-        return self._after(self.nodes, (*self.held, *shards), own)
+        own = by_node((*(one for node in sorted(nodes) for one in self.held_on(node)), *shards))
+        return self._after(self.nodes, self.held + shards, own)
 
     def without(self, replica: str) -> Inventory:
         """This inventory when nothing of a replica holds anything."""
@@ -81,14 +85,20 @@ class Inventory:
 
     def seeing(self, view: NodeView) -> Inventory:
         """This inventory when a node is as `view` has it."""
-        return self._after({**self.nodes, view.name: view}, self.held, {view.name: self.held_on(view.name)})
+        own = {view.name: self.held_on(view.name)}
+        return self._after({**self.nodes, view.name: view}, self.held, own)
+
+    def following(self, before: Inventory) -> Inventory:
+        """This inventory, with what is known of nodes on which nothing has changed since `before`."""
+        after = Inventory(self.nodes, self.held, self.confirmed)
+        after.__dict__["_known"] = before._known
+        return after
 
     def only(self, names: Iterable[str]) -> Inventory:
         """The part of this inventory that concerns these nodes."""
         kept = {name: self.nodes[name] for name in sorted(set(names)) if name in self.nodes}
         part = Inventory(kept, tuple(one for name in kept for one in self.held_on(name)), self.confirmed)
-        part._free.update({name: self.free(name) for name in kept})
-        return part
+        return part.following(self)
 
     def _after(
         self,
@@ -98,11 +108,10 @@ class Inventory:
     ) -> Inventory:
         # `own` are the shards of the nodes that changed. What is known of all others is handed on, so that
         # a change costs as much as it changes.
-        after = Inventory(nodes, held, self.confirmed)
-        free = dict(self._free)
-        for name in own:
-            free.pop(name, None)
-        after.__dict__.update(_by_node={**self._by_node, **own}, _free=free)
+        after = Inventory(nodes, held, self.confirmed).following(self)
+        shards = dict(self._by_node)
+        shards.update(own)
+        after.__dict__["_by_node"] = shards
         if "ranking" in self.__dict__:
             ranking = self.ranking
             for name in sorted(own):
@@ -115,11 +124,22 @@ class Inventory:
 
     @cached_property
     def _by_node(self) -> Mapping[str, tuple[Shard, ...]]:
-        return _by_node(self.held)
+        return by_node(self.held)
 
     @cached_property
     def _free(self) -> dict[str, Free]:
         return {}
+
+    @cached_property
+    def _known(self) -> dict[str, Known]:
+        return {}
+
+    def _remaining(self, node: str, report: NodeReport) -> Free:
+        shards = self.held_on(node)
+        known = self._known.get(node)
+        if known is None or known[0] is not report or known[1] != shards:
+            known = self._known[node] = report, shards, remaining(report, shards)
+        return known[2]
 
     def _attached(self, *, certain: bool) -> Mapping[str, tuple[str, ...]]:
         found: dict[str, list[str]] = {}
@@ -132,57 +152,6 @@ class Inventory:
         return {key: tuple(found[key]) for key in sorted(found)}
 
 
-class _Holders:
-    """Which shard holds which GPU of a node: by index and by UUID, the first by id where two do."""
-
-    def __init__(self, shards: Iterable[Shard]) -> None:
-        self._shards: dict[int | str, tuple[int, Shard]] = {}
-        for place, shard in enumerate(shards):
-            for ref in shard.gpus:
-                self._shards.setdefault(ref.index, (place, shard))
-                if ref.uuid:
-                    self._shards.setdefault(ref.uuid, (place, shard))
-
-    def of(self, gpu: Gpu) -> Shard | None:
-        """The shard that holds a GPU."""
-        found = [self._shards[key] for key in (gpu.index, gpu.uuid) if key in self._shards]
-        return min(found, key=lambda one: one[0])[1] if found else None
-
-
-def _by_node(held: Iterable[Shard]) -> dict[str, tuple[Shard, ...]]:
-    once = {shard.shard: shard for shard in held}
-    by_node: dict[str, list[Shard]] = {}
-    for name in sorted(once):
-        by_node.setdefault(once[name].node, []).append(once[name])
-    return {node: tuple(shards) for node, shards in by_node.items()}
-
-
 def _ranked(inventory: Inventory, name: str) -> Free | None:
     view = inventory.nodes.get(name)
     return inventory.free(name) if view and view.report else None
-
-
-def _remaining(report: NodeReport, shards: tuple[Shard, ...]) -> Free:
-    holders = _Holders(shards)
-    held: dict[int, Shard] = {}
-    usable: list[Gpu] = []
-    unusable: list[Gpu] = []
-    for gpu in sorted(report.gpus, key=lambda gpu: gpu.index):
-        holder = holders.of(gpu) if shards else None
-        if holder is not None:
-            held[gpu.index] = holder
-        else:
-            (usable if gpu.usable else unusable).append(gpu)
-    hcas = {(ref.device, ref.port): shard for shard in reversed(shards) for ref in shard.hca_ports}
-    free_hcas = (port for port in report.fabric_ports if port.usable and (port.device, port.port) not in hcas)
-    ports = {port for shard in shards for port in shard.ports}
-    return Free(
-        gpus=tuple(usable),
-        unusable=tuple(unusable),
-        held=held,
-        cpus=max(0, report.cpus - sum(shard.cpus for shard in shards)),
-        memory_mib=max(0, report.memory_mib - sum(shard.memory_mib for shard in shards)),
-        ports=FreePorts(report.port_range, frozenset(ports | set(report.ports_busy))),
-        hcas=tuple(sorted(free_hcas, key=lambda port: (port.device, port.port))),
-        held_hcas=hcas,
-    )

@@ -12,6 +12,7 @@ from llmgw_core.spec.engine import EngineInfo
 from llmgw_core.spec.node import FabricPort, NodeReport
 from llmgw_core.spec.placement import Rejection
 from llmgw_core.spec.shard import Profile
+from llmgw_core.spec.versions import VersionRange, parse_version_range
 
 CLUSTER = "cluster"
 """Stands for the node in a rejection that concerns no single one."""
@@ -29,6 +30,22 @@ class Wanted:
     def uses_fabric(self) -> bool:
         """Whether its GPUs reach each other over adapters, which it then holds."""
         return self.profile.nodes > 1 and self.profile.gpus_per_node > 0
+
+    def takes(self, version: str) -> bool:
+        """Whether the profile may run on this version of its engine."""
+        known = self._versions
+        if version not in known:
+            known[version] = self._range.contains(self.engine, version)
+        return known[version]
+
+    @cached_property
+    def _range(self) -> VersionRange:
+        return parse_version_range(self.profile.engine_version or "")
+
+    @cached_property
+    def _versions(self) -> dict[str, bool]:
+        # A cluster has thousands of nodes and a handful of versions.
+        return {}
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from llmgw_core.placement.gpus import choose_gpus, free_of_class, group_on_node
 from llmgw_core.placement.ports import ports_needed
 from llmgw_core.spec.node import Gpu
 from llmgw_core.spec.placement import Rejection
-from llmgw_core.spec.versions import parse_version_range
 
 Filter = Callable[[Wanted, Room], Rejection | None]
 
@@ -74,7 +73,7 @@ def _engine_version(wanted: Wanted, room: Room) -> Rejection | None:
         return None
     if found.version is None:
         return _refuse(wanted, room, "engine version", needs=needs, has="an unknown version")
-    if parse_version_range(needs).contains(wanted.engine, found.version):
+    if wanted.takes(found.version):
         return None
     return _refuse(wanted, room, "engine version", needs=needs, has=found.version)
 
@@ -179,7 +178,7 @@ def _fabric(wanted: Wanted, room: Room) -> Rejection | None:
     unattached = room.fabric is None and not any(port.usable for port in room.report.fabric_ports)
     if unattached and not wanted.uses_fabric:
         return None
-    needs = "a free port" if room.fabric else "one that joins nodes for certain"
+    needs = "a free port" if room.fabric else "a certain key"
     has, detail = why_no_rail(room)
     return _refuse(wanted, room, "fabric", needs=needs, has=has, detail=detail)
 

@@ -17,7 +17,11 @@ from llmgw_core.spec.placement import Rejection
 
 MAX_LOOKS = 20_000
 """Nodes that may be looked at in all trials together: an explanation must come while a person waits."""
+TRIAL = 20
+"""What a trial costs apart from that, in looks."""
 MAX_FOUND = 12
+_FREED = frozenset({"free GPUs", "NVLink", "CPUs", "memory", "fabric", "ports"})
+"""Constraints that the end of a replica can lift."""
 _MENDABLE = frozenset({"down", "unreadable", "no_gid"})
 """Reasons of an adapter port that a repair could end; the others are what it is, or the operator's will."""
 
@@ -42,7 +46,7 @@ def remedies(
     found: list[str] = []
     for change in _changes(model, inventory, rejections):
         around = _around(model, inventory, change.nodes)
-        looks += len(around)
+        looks += TRIAL + len(around)
         if looks > MAX_LOOKS or len(found) == MAX_FOUND:
             break
         if fits(change.made_in(inventory.only(around))):
@@ -59,20 +63,20 @@ def _around(model: Model, inventory: Inventory, nodes: frozenset[str]) -> frozen
 
 
 def _changes(model: Model, inventory: Inventory, rejections: tuple[Rejection, ...]) -> Iterator[Change]:
-    named = dict.fromkeys(one.node for one in rejections if one.node in inventory.nodes)
-    views = [inventory.nodes[name] for name in named]
-    yield from (_uncordon(view) for view in views if view.cordoned is not None)
-    yield from _stops(inventory, views)
+    def rejected(constraints: frozenset[str]) -> list[NodeView]:
+        """Nodes that fail first by one of these; another change than one that lifts it cannot help there."""
+        names = dict.fromkeys(one.node for one in rejections if one.constraint in constraints)
+        return [inventory.nodes[name] for name in names if name in inventory.nodes]
+
+    for view in rejected(frozenset({"node state"})):
+        if view.cordoned is not None:
+            yield _seen(f"uncordon {view.name}", replace(view, cordoned=None))
+    yield from _stops(inventory, rejected(_FREED))
     classes = {profile.gpu_class for profile in model.profiles}
-    for view in views:
+    for view in rejected(frozenset({"free GPUs", "NVLink"})):
         yield from _gpu_repairs(view, classes)
-    if any(profile.nodes > 1 for profile in model.profiles):
-        for view in views:
-            yield from _port_repairs(view)
-
-
-def _uncordon(view: NodeView) -> Change:
-    return _seen(f"uncordon {view.name}", replace(view, cordoned=None))
+    for view in rejected(frozenset({"fabric"})):
+        yield from _port_repairs(view)
 
 
 def _stops(inventory: Inventory, views: list[NodeView]) -> Iterator[Change]:

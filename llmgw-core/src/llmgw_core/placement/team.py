@@ -101,9 +101,8 @@ def by_share_left(search: Search, groups: Iterable[Group]) -> tuple[tuple[float,
 
 def _capacity(search: Search, name: str) -> int:
     profile, free = search.wanted.profile, search.inventory.free(name)
-    if not_placeable(search.inventory.nodes[name]) is not None:
-        return 0
-    return len(free.of_class(profile.gpu_class)) if profile.gpus_per_node else free.cpus
+    left = len(free.of_class(profile.gpu_class)) if profile.gpus_per_node else free.cpus
+    return left if left and not_placeable(search.inventory.nodes[name]) is None else 0
 
 
 def emptiest(search: Search, group: Group) -> Iterator[str]:

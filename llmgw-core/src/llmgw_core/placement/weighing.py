@@ -24,6 +24,7 @@ MAX_NAMED = 3
 class Weighed:
     """One group; without a team there is no score."""
 
+    title: str
     rejections: tuple[Rejection, ...]
     notes: tuple[str, ...] = ()
     team: Team | None = None
@@ -44,7 +45,8 @@ def on_several_nodes(search: Search) -> Look:
 
 
 def _survey(search: Search, weighed: tuple[Weighed, ...]) -> Survey:
-    rejections = [*(said for one in weighed for said in one.rejections), *_strays(search)]
+    by_name = sorted(weighed, key=lambda one: one.title)
+    rejections = [*(said for one in by_name for said in one.rejections), *_strays(search)]
     if not weighed:
         needs = f"one that joins {search.wanted.profile.nodes} nodes"
         detail = "no node has an adapter on a fabric that is certain"
@@ -82,8 +84,9 @@ def _weigh(search: Search, group: Group, left: float) -> Weighed:
     team = pick(search.wanted, _by_plugins(search, rooms, scores))
     rejections = tuple(one.model_copy(update={"fabric": group.title}) for one in (*said, *by_plugins))
     if team is None:
-        return Weighed((_too_few(search, group, rooms, rejections), *rejections), notes)
-    return Weighed(rejections, notes, team, _score(search, team, left, scores))
+        row = _too_few(search, group, rooms, rejections)
+        return Weighed(group.title, (row, *rejections), notes)
+    return Weighed(group.title, rejections, notes, team, _score(search, team, left, scores))
 
 
 def _by_plugins(
