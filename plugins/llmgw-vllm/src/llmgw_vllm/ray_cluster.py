@@ -1,7 +1,8 @@
 """A Ray cluster of one replica: a head beside the leader's server, and a join on every other node.
 
-Everybody who reaches a Ray head may run programs on its nodes. Each cluster therefore asks for a token (Ray
-2.52 and newer; older ones ignore the variables), has no dashboard, and is given the nodes' own addresses.
+Everybody who reaches a Ray head may run programs on its nodes, and Ray listens on every interface, whatever
+address it is given (seen with 2.60.0). Each cluster therefore asks for a token (Ray 2.52 and newer; older ones
+ignore the variables) and has no dashboard.
 """
 
 from __future__ import annotations
