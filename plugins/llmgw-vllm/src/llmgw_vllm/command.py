@@ -9,7 +9,7 @@ from llmgw_core.spec import Command, Launch, Profile, Shard, Unsupported, WaitFo
 
 from llmgw_vllm import ray_cluster
 from llmgw_vllm.arguments import operator_flags
-from llmgw_vllm.environment import GUARD_CLASS, rank_environment, server_environment, server_secrets
+from llmgw_vllm.environment import GUARD_CLASS, rank_environment, server_environment
 from llmgw_vllm.hardware import check_gpus
 from llmgw_vllm.release import Release
 from llmgw_vllm.topology import check_shape, launch_mode, parallel_flags, rendezvous_port, serves_http
@@ -43,7 +43,8 @@ def _server(shard: Shard, launch: Launch, flags: tuple[str, ...], env: dict[str,
         name="engine",
         argv=(*launch.binary, "serve", shard.source, *flags),
         env={**env, **server_environment(launch)},
-        secret_env=server_secrets(launch),
+        # In the environment, so that no process list shows it.
+        secret_env={"VLLM_API_KEY": launch.key} if launch.key else {},
         grace=shard.timeouts.kill,
     )
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from llmgw_core.spec import Launch, Profile, Shard, Unsupported
-from pydantic import SecretStr
 
 from llmgw_vllm.owned import variable_fault
 from llmgw_vllm.topology import local_devices
 
-__all__ = ["GUARD_CLASS", "GUARD_DIRECTORY", "rank_environment", "server_environment", "server_secrets"]
+__all__ = ["GUARD_CLASS", "GUARD_DIRECTORY", "rank_environment", "server_environment"]
 
 GUARD_DIRECTORY = str(Path(__file__).parent / "guard")
 """Holds one file, so that with it on PYTHONPATH the engine can import nothing else of llmgw's."""
@@ -60,8 +59,3 @@ def _interface(launch: Launch) -> Mapping[str, str]:
 def server_environment(launch: Launch) -> Mapping[str, str]:
     """For the rank that serves HTTP: where it finds the key guard."""
     return {"PYTHONPATH": GUARD_DIRECTORY} if launch.key else {}
-
-
-def server_secrets(launch: Launch) -> Mapping[str, SecretStr]:
-    """The key, in the environment so that no process list shows it."""
-    return {"VLLM_API_KEY": launch.key} if launch.key else {}
