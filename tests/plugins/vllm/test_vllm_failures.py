@@ -26,6 +26,7 @@ def judged(tail: str) -> FailurePattern | None:
         ("empty", "configuration", "not a directory with a model"),
         ("max-model-len", "configuration", "lower max_model_len"),
         ("port", "port_in_use", "ss -ltnp"),
+        ("weights", "configuration", "cut off or damaged"),
         ("no-guard", "agent", "must not run without it"),
     ),
 )
@@ -35,6 +36,14 @@ def test_a_failed_start_has_its_class(
     found = judged(recorded(name))
     assert found is not None
     assert (found.failure, hint in found.hint) == (failure, True)
+
+
+def test_a_failure_of_the_engines_process_is_seen_even_where_only_the_last_lines_are(
+    recorded: Callable[[str], str],
+) -> None:
+    found = judged(recorded("weights")[-2048:])
+    assert found is not None
+    assert (found.failure, "further up" in found.hint) == ("crash", True)
 
 
 def test_a_log_that_says_nothing_is_not_judged() -> None:

@@ -1,7 +1,8 @@
 """Which lines of vLLM's log mean which class of failure.
 
 Its exit code is no help: 2 for its own command line, 1 for nearly everything else, 0 even after it lost a
-rank. Every pattern without a note was seen with 0.32.0 on CPUs.
+rank. Every pattern without a note was seen with 0.32.0 on CPUs. What ended the engine's own process stands
+some 10 KiB above the end of the log, before the traces of the processes around it.
 """
 
 from __future__ import annotations
@@ -69,5 +70,16 @@ PATTERNS: tuple[FailurePattern, ...] = (
         r"No available memory for the cache blocks|KV cache is needed, which is larger than the available",
         "out_of_memory",
         _MEMORY,
+    ),
+    _pattern(
+        r"SafetensorError: Error while deserializing header",
+        "configuration",
+        "the model's weights are cut off or damaged; copy them again and compare the checksums",
+    ),
+    _pattern(
+        # The last word on whatever happened in the engine's process, so the last pattern.
+        r"Engine core initialization failed\. See root cause above",
+        "crash",
+        "vLLM's engine did not start; the cause stands further up: llmgw ctl logs REPLICA",
     ),
 )
