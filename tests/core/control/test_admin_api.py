@@ -12,9 +12,11 @@ from llmgw_core.catalog.dry_run import commands_by_hook
 from llmgw_core.control.admin import build
 from llmgw_core.control.app import ControlPlane
 from llmgw_core.control.catalogs import CatalogFile
+from llmgw_core.control.gateways import GatewayHub
 from llmgw_core.plugins import PluginHost
 from llmgw_core.simulate import engine
-from llmgw_core.store.database import open_store
+from llmgw_core.spec import ApiKey, StoreUnavailable
+from llmgw_core.store.database import SqlStore, open_store
 from llmgw_core.system import SystemClock, SystemRand
 from llmgw_core.timers import FAST
 
@@ -129,3 +131,27 @@ async def test_logs_of_an_unknown_replica_say_so(admin: httpx2.AsyncClient) -> N
     answer = await admin.get("/admin/v1/replicas/r-aaa/logs")
     assert answer.status_code == 404
     assert "no replica" in answer.json()["error"]["message"]
+
+
+async def test_a_revocation_reaches_gateways_though_the_store_fails_right_after_it(
+    admin: httpx2.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = (await admin.post("/admin/v1/keys", json={"owner": "ann"})).json()
+    read, published, failures = SqlStore.api_keys, list[tuple[str, ...]](), [1, 1]
+
+    async def failing(store: SqlStore) -> tuple[ApiKey, ...]:
+        if failures:
+            failures.pop()
+            raise StoreUnavailable("it does not answer")
+        return await read(store)
+
+    def publish(_: GatewayHub, keys: tuple[ApiKey, ...]) -> None:
+        published.append(tuple(key.id for key in keys))
+
+    monkeypatch.setattr(SqlStore, "api_keys", failing)
+    monkeypatch.setattr(GatewayHub, "publish_keys", publish)
+    assert (await admin.delete(f"/admin/v1/keys/{made['id']}")).json() == {"revoked": made["id"]}
+    with anyio.fail_after(60):
+        while not published:
+            await anyio.sleep(0.01)
+    assert published == [()]

@@ -23,7 +23,9 @@ from llmgw_core.spec import (
     Report,
     ShardStatus,
     StoreUnavailable,
+    Table,
     Welcome,
+    decode,
 )
 from llmgw_core.testing.samples import report
 
@@ -173,5 +175,41 @@ def test_what_runs_is_known_though_the_store_forgot_it(simulated: Simulated) -> 
             (replica,) = rig.control.snapshot.replicas
             assert (replica.id, replica.state) == (shard.replica, "Ready")
             assert [intent.shard.shard for intent in await rig.world.store.intents()] == [shard.shard]
+
+    simulated(test)
+
+
+def test_an_engine_that_ended_leaves_the_table_though_the_store_does_not_answer(simulated: Simulated) -> None:
+    async def test(rig: Any) -> None:
+        async with rig.agent(report=NODE) as peer, rig.gateway() as gateway:
+            await gateway.send(GatewayHello(instance="g", version="1", heard=NO_EPOCH))
+            epoch = await _echo(peer)
+            (shard,) = (await peer.expect(Assign)).run
+            await peer.send(_says(3, epoch, ShardStatus(shard=shard.shard, state="Ready")))
+            await _table_with(gateway, 1)
+            _fail(rig, "write_intents", 10**9)
+            await peer.send(_says(4, epoch, ShardStatus(shard=shard.shard, state="Failed")))
+            with anyio.fail_after(3):  # in virtual time; after 10 s the node would be Lost
+                await _table_with(gateway, 0)
+
+    simulated(test)
+
+
+def _says(seq: int, epoch: Epoch, status: ShardStatus) -> Report:
+    return Report(seq=seq, heard=epoch, applied=None, shards=(status,))
+
+
+async def _table_with(gateway: Any, endpoints: int) -> None:
+    while len((await gateway.expect(Table, gateway=True)).endpoints) != endpoints:
+        pass
+
+
+def test_a_first_message_that_is_garbage_is_refused_with_the_field(simulated: Simulated) -> None:
+    async def test(rig: Any) -> None:
+        async with rig.world.network.open("agent", "ws://control/agent/v1/stream") as stream:
+            await stream.send('{"type": "register", "wire": 1}')
+            refused = decode(await stream.receive())
+            assert isinstance(refused, Refused)
+            assert (refused.code, "node" in refused.message) == ("protocol", True)
 
     simulated(test)

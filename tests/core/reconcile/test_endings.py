@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 from llmgw_core.inventory.node_view import NodeView
+from llmgw_core.reconcile.backoff import Backoff
 from llmgw_core.reconcile.reconcile import reconcile
 from llmgw_core.reconcile.state import Actual
-from llmgw_core.spec import Intent, Stamp
+from llmgw_core.reconcile.table import model_entries
+from llmgw_core.spec import Failure, Intent, Stamp
 from llmgw_core.testing.samples import EPOCH, catalog, model, report, shard, status
 
 ONE = shard()
@@ -76,3 +78,11 @@ def test_a_drain_that_was_taken_over_is_written_once() -> None:
     actual = _actual(_node("Draining"), taken_over, in_flight={ONE.replica: 1})
     decision = reconcile(catalog(model(replicas=0)), actual, now=1.0, jitter=0.5, new_replica="r-bbbbbbbbbb")
     assert decision.put == ()
+
+
+def test_a_backoff_that_runs_changes_the_table_in_steps_and_not_with_every_pass() -> None:
+    entry = Backoff(1, 40.0, Failure(failure="crash"), "r")
+    waits = [
+        model_entries(catalog(model()), {}, {"m": entry}, now)[0].retry_after for now in (0, 11, 14, 39, 90)
+    ]
+    assert waits == [40, 30, 30, 5, 5]

@@ -128,9 +128,11 @@ class AgentHub:
             register = await self._greeting(stream)
             await self._make_room(register)
         except StreamRefused as refusal:
-            answer = Refused(code=refusal.code, message=refusal.message, fix=refusal.fix or "")
-            await stream.send(encode(answer))
-            await stream.close()
+            await _refuse(stream, refusal)
+            return
+        except WireError as error:
+            self._events.add("protocol_error", "an agent", str(error))
+            await _refuse(stream, StreamRefused("protocol", str(error)))
             return
         except StreamError:
             return
@@ -266,6 +268,12 @@ class AgentHub:
         if reply.error:
             raise RequestFailed(reply.error, where=shard)
         return reply.text
+
+
+async def _refuse(stream: Stream, refusal: StreamRefused) -> None:
+    with suppress(StreamEnded):
+        await stream.send(encode(Refused(code=refusal.code, message=refusal.message, fix=refusal.fix or "")))
+    await stream.close()
 
 
 def _sound(record: ShardRecord, node: str) -> bool:

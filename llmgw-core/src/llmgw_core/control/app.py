@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.metadata import version
 
 import anyio
@@ -22,8 +23,11 @@ from llmgw_core.control.tables import TableMaker
 from llmgw_core.placement.plugins import PlacementPlugins
 from llmgw_core.ports import Clock, Rand, Store, StoreFacts
 from llmgw_core.reconcile.state import Actual
-from llmgw_core.spec import NO_EPOCH, EngineInfo, Epoch
+from llmgw_core.spec import NO_EPOCH, EngineInfo, Epoch, StoreError
 from llmgw_core.timers import Timers
+
+KEYS_AGAIN = 1.0
+"""Seconds until keys that could not be read from the store are tried again."""
 
 
 class ControlPlane:
@@ -47,6 +51,7 @@ class ControlPlane:
         self.events = EventLog(clock)
         self.snapshot = Snapshot(Catalog(), Actual(epoch=NO_EPOCH))
         self.ready = False
+        self._keys_due = False
         self._one_reload, self._one_publisher = anyio.Lock(), anyio.Lock()
         self._fleet = Fleet(timers)
         self._leadership = Leadership(store, control, clock=clock, timers=timers)
@@ -113,7 +118,9 @@ class ControlPlane:
         await self.publish_keys()
         await self.loop.lead(above=0)
         task_status.started()
-        await self.loop.run()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_keys_published)
+            await self.loop.run()
 
     async def reload_catalog(self) -> str:
         """Re-read the catalog file and return the revision in use; a bad file raises and changes nothing."""
@@ -123,9 +130,19 @@ class ControlPlane:
         return in_use.catalog.revision
 
     async def publish_keys(self) -> None:
-        """Send the store's API keys to every gateway."""
+        """Send the store's API keys to every gateway. When it raises, it is tried again until it is done."""
+        self._keys_due = True
         async with self._one_publisher:  # an older list sent last would bring a revoked key back
-            self.gateways.publish_keys(await self._store.api_keys())
+            keys = await self._store.api_keys()
+            self._keys_due = False
+            self.gateways.publish_keys(keys)
+
+    async def _keep_keys_published(self) -> None:
+        while True:
+            await anyio.sleep(KEYS_AGAIN)
+            if self._keys_due:
+                with suppress(StoreError):
+                    await self.publish_keys()
 
     def _wake(self) -> None:
         self.loop.wake()

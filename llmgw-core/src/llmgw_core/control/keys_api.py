@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -11,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from llmgw_core.control.app import ControlPlane
-from llmgw_core.spec import NotFound, RequestFailed
+from llmgw_core.spec import NotFound, RequestFailed, StoreError
 from llmgw_core.spec.value import ConfigValue
 from llmgw_core.store.database import SqlStore
 from llmgw_core.store.keys import KeyFacts
@@ -44,7 +45,7 @@ class KeysApi:
         wanted = await _body(request)
         expires_at = None if wanted.expires_in is None else self._control.clock.wall() + wanted.expires_in
         entry, key = await self._store.create_key(wanted.owner, wanted.tenant, wanted.models, expires_at)
-        await self._control.publish_keys()
+        await self._publish()
         row: dict[str, Any] = entry.model_dump(mode="json", exclude={"hash"})
         return JSONResponse({**row, "key": key}, status_code=201)
 
@@ -53,8 +54,13 @@ class KeysApi:
         key = request.path_params["key"]
         if not await self._store.revoke_key(key):
             raise NotFound("no key has this id", fix="see `llmgw ctl keys list`")
-        await self._control.publish_keys()
+        await self._publish()
         return JSONResponse({"revoked": key})
+
+    async def _publish(self) -> None:
+        # The change is made, and a key is shown only here; the control plane goes on trying to tell of it.
+        with suppress(StoreError):
+            await self._control.publish_keys()
 
     async def usage(self, request: Request) -> Response:
         """Requests and tokens, by key and model."""

@@ -23,7 +23,7 @@ from llmgw_core.reconcile.decision import Decision, Event
 from llmgw_core.reconcile.reconcile import reconcile
 from llmgw_core.reconcile.standing import Standing, standings
 from llmgw_core.reconcile.state import FINAL, Actual, Replica
-from llmgw_core.spec import EngineInfo, Fenced, Intent, StoreError
+from llmgw_core.spec import EngineInfo, Epoch, Fenced, Intent, StoreError, StoreUnavailable
 from llmgw_core.timers import Timers
 
 KEPT_ENDED = 50
@@ -153,6 +153,18 @@ class ControlLoop:
             new_replica=self._rand.replica_id(),
             plugins=self._plugins,
         )
+        try:
+            await self._enact(catalog, epoch, views, decision)
+        except StoreUnavailable:
+            # What is seen reaches gateways also while nothing can be decided: a dead engine leaves the table.
+            self._show(decision, actual, now)
+            raise
+        self._tell(decision, actual, now)
+        return decision.more
+
+    async def _enact(
+        self, catalog: Catalog, epoch: Epoch, views: Mapping[str, NodeView], decision: Decision
+    ) -> None:
         change = IntentChange(put=decision.put, drop=decision.drop)
         if change:
             await self._store.write_intents(epoch, change)
@@ -162,8 +174,6 @@ class ControlLoop:
         if self._catalog is catalog:  # else an operator ended every backoff while the store wrote
             self._backoff = decision.backoff
         await self._dispatcher.dispatch(epoch, views, self._intents, decision.dismiss)
-        self._tell(decision, actual, now)
-        return decision.more
 
     def _actual(self, views: Mapping[str, NodeView]) -> Actual:
         return Actual(
@@ -189,6 +199,9 @@ class ControlLoop:
         self._note_transitions(decision.replicas)
         self._note_nodes(actual.nodes)
         self._keep_ended(decision.replicas, now)
+        self._show(decision, actual, now)
+
+    def _show(self, decision: Decision, actual: Actual, now: float) -> None:
         models = standings(self._catalog, decision.replicas, decision.placements, decision.backoff, now)
         self._publish(
             Snapshot(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from llmgw_core.catalog.model import Catalog, Model
@@ -87,4 +88,6 @@ def model_entries(
 def _retry_after(entry: Backoff | None, now: float) -> float:
     if entry is None:
         return LOADING_RETRY
-    return min(max(entry.until - now, LOADING_RETRY), 60.0)
+    # In steps: a table that differed in this alone would go to every gateway with every pass.
+    steps = math.ceil((entry.until - now) / LOADING_RETRY)
+    return min(max(steps * LOADING_RETRY, LOADING_RETRY), 60.0)
