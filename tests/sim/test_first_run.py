@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
-from anyio.abc import TaskGroup, TaskStatus
-from llmgw_agent.daemon import Agent
-from llmgw_core.catalog.dry_run import commands_by_hook
-from llmgw_core.config import AgentConfig
 from llmgw_core.control.app import ControlPlane
-from llmgw_core.plugins import PluginHost
 from llmgw_core.ports import ProcessId
-from llmgw_core.simulate import engine
-from llmgw_core.simulate.machine import SimDisk, SimHost
 from llmgw_core.simulate.virtual_time import run
 from llmgw_core.simulate.world import World, until
-from llmgw_core.spec import NodeReport
-from llmgw_core.timers import FAST
+
+New = Callable[..., Any]
 
 CATALOG = """\
 version: 1
@@ -29,109 +22,31 @@ models:
     profiles: [{name: cpu, engine: simulated, cpus: 1, gpus_per_node: 0}]
 """
 EMPTY = "version: 1\nmodels: {}\n"
-URL = "http://control:8081"
-STREAM = "ws://control:8081/agent/v1/stream"
-
-
-class Text:
-    """A catalog that the test edits."""
-
-    name = "catalog.yaml"
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    async def read(self) -> bytes:
-        await anyio.lowlevel.checkpoint()
-        return self.text.encode()
-
-
-class Cluster:
-    """A control plane and one machine."""
-
-    def __init__(self, world: World, tasks: TaskGroup) -> None:
-        self.world, self._tasks, self.catalog = world, tasks, Text(CATALOG)
-        self.machine = world.machine("n1", "10.0.0.1")
-        self.machine.files["/state/token"] = b"agent-token\n"
-        self.plugins = PluginHost.of(engine)
-        self._agent: anyio.CancelScope | None = None
-        self._life = 0
-
-    async def start_control(self) -> ControlPlane:
-        control = ControlPlane(
-            self.world.store,
-            await self.world.store.facts(),
-            engines=self.plugins.engines,
-            plugins=None,
-            commands=commands_by_hook(self.plugins.call_one),
-            catalog=self.catalog,
-            clock=self.world.clock,
-            rand=self.world.rand("control"),
-            timers=FAST,
-        )
-        await self._tasks.start(control.run)
-        self.world.network.servers[STREAM] = control.agents.serve
-        return control
-
-    async def start_agent(self) -> None:
-        self._life += 1
-        self._agent = await self._tasks.start(self._run_agent)
-
-    async def _run_agent(self, *, task_status: TaskStatus[anyio.CancelScope]) -> None:
-        ports = self.world.agent_ports(self.machine, self._life)
-        agent = Agent(_config(), ports, self.plugins, SimHost(self.machine), environ={}, offload=_in_place)
-        with anyio.CancelScope() as scope:
-            task_status.started(scope)
-            try:
-                await agent.run()
-            finally:
-                assert isinstance(ports.disk, SimDisk)
-                ports.disk.dead = True
-
-    def kill_agent(self) -> None:
-        assert self._agent is not None
-        self._agent.cancel()
-        self.world.trace.add("n1", "agent killed")
-
-
-async def _in_place(discover: Callable[[], NodeReport]) -> NodeReport:
-    return discover()
-
-
-def _config() -> AgentConfig:
-    return AgentConfig(
-        control_planes=(URL,),
-        token_file=Path("/state/token"),
-        node="n1",
-        address="10.0.0.1",
-        state_dir=Path("/state"),
-        engines={engine.NAME: engine.BINARY},
-        timers=FAST,
-    )
 
 
 def _states(control: ControlPlane) -> dict[str, str]:
     return {replica.id: replica.state for replica in control.snapshot.replicas}
 
 
-async def _first_run(seed: int) -> tuple[str, dict[str, tuple[ProcessId, ...]], list[str]]:
+async def _first_run(seed: int, new_cluster: New) -> tuple[str, dict[str, tuple[ProcessId, ...]], list[str]]:
     """The run; returns the trace's digest, the live processes at each step, and states that were seen."""
     async with anyio.create_task_group() as tasks:
         world = World(seed, tasks)
-        cluster = Cluster(world, tasks)
+        cluster = new_cluster(world, tasks, CATALOG)
+        machine = cluster.machines["n1"]
         control = await cluster.start_control()
-        await cluster.start_agent()
+        await cluster.start_agents()
         await until(lambda: list(_states(control).values()) == ["Ready"], within=60)
-        seen = {"ready": cluster.machine.live}
-        cluster.kill_agent()
+        seen = {"ready": machine.live}
+        cluster.kill_agents()
         await until(lambda: not control.snapshot.actual.nodes["n1"].connected, within=60)
-        await cluster.start_agent()
+        await cluster.start_agents()
         await until(lambda: _adopted(control), within=60)
-        seen["adopted"] = cluster.machine.live
+        seen["adopted"] = machine.live
         cluster.catalog.text = EMPTY
         await control.reload_catalog()
-        await until(lambda: not control.snapshot.replicas and not cluster.machine.live, within=60)
-        seen["stopped"] = cluster.machine.live
+        await until(lambda: not control.snapshot.replicas and not machine.live, within=60)
+        seen["stopped"] = machine.live
         tasks.cancel_scope.cancel()
     states = [
         happened.event.message for happened in control.events.recent() if "replica" in happened.event.kind
@@ -146,12 +61,14 @@ def _adopted(control: ControlPlane) -> bool:
     )
 
 
-def _play(seed: int) -> tuple[str, dict[str, tuple[ProcessId, ...]], list[str]]:
-    return run(lambda: _first_run(seed))
+def _play(seed: int, new_cluster: New) -> tuple[str, dict[str, tuple[ProcessId, ...]], list[str]]:
+    return run(lambda: _first_run(seed, new_cluster))
 
 
-def test_a_killed_agent_costs_nothing_and_the_engine_is_adopted_then_stopped_by_name() -> None:
-    _, live, states = _play(1)
+def test_a_killed_agent_costs_nothing_and_the_engine_is_adopted_then_stopped_by_name(
+    new_cluster: New,
+) -> None:
+    _, live, states = _play(1, new_cluster)
     assert len(live["ready"]) == 1
     assert live["adopted"] == live["ready"]
     assert live["stopped"] == ()
@@ -159,9 +76,9 @@ def test_a_killed_agent_costs_nothing_and_the_engine_is_adopted_then_stopped_by_
 
 
 @pytest.mark.parametrize("seed", (1, 7))
-def test_one_seed_gives_one_trace(seed: int) -> None:
-    assert _play(seed)[0] == _play(seed)[0]
+def test_one_seed_gives_one_trace(seed: int, new_cluster: New) -> None:
+    assert _play(seed, new_cluster)[0] == _play(seed, new_cluster)[0]
 
 
-def test_another_seed_gives_another_trace() -> None:
-    assert _play(1)[0] != _play(2)[0]
+def test_another_seed_gives_another_trace(new_cluster: New) -> None:
+    assert _play(1, new_cluster)[0] != _play(2, new_cluster)[0]

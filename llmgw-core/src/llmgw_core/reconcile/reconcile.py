@@ -11,6 +11,7 @@ from llmgw_core.inventory.inventory import Inventory
 from llmgw_core.placement.place import place
 from llmgw_core.placement.plugins import PlacementPlugins
 from llmgw_core.placement.result import Placement, Unschedulable
+from llmgw_core.placement.steering import Steering
 from llmgw_core.reconcile.backoff import Backoff, after_failure
 from llmgw_core.reconcile.build import shards_of
 from llmgw_core.reconcile.decision import Decision, Event
@@ -117,6 +118,7 @@ def _backoff(
                 table.get(replica.model),
                 replica.failure,
                 replica=replica.id,
+                nodes=_failed_nodes(replica),
                 now=now,
                 jitter=jitter,
                 catalog=catalog.revision,
@@ -126,6 +128,12 @@ def _backoff(
         elif replica.state == "Ready" and replica.for_seconds >= actual.stable_after:
             table.pop(replica.model, None)
     return table, tuple(events)
+
+
+def _failed_nodes(replica: Replica) -> tuple[str, ...]:
+    """The nodes that told of a failure; without any, those whose rank is gone."""
+    told = tuple(rank.node for rank in replica.ranks if rank.status and rank.status.failure)
+    return told or tuple(rank.node for rank in replica.ranks if rank.fate in OVER)
 
 
 def _fails_now(verdict: Verdict) -> bool:
@@ -146,6 +154,12 @@ def _place(
 ) -> dict[str, Placement | Unschedulable]:
     """Placement's answers for models that lack a replica, up to and with the first that fits."""
     inventory = Inventory(actual.nodes, held_shards(tuple(verdict.replica for verdict in verdicts)))
+    failed = {
+        (model, node): until
+        for model, entry in actual.backoff.items()
+        for node, until in entry.failed_on.items()
+    }
+    steering = Steering(failed=failed, now=now)
     answers: dict[str, Placement | Unschedulable] = {}
     for model in catalog.models.values():
         if counted(model, verdicts) >= model.scaling.min_replicas:
@@ -153,7 +167,9 @@ def _place(
         entry = actual.backoff.get(model.name)
         if entry is not None and entry.holds(now, catalog.revision):
             continue
-        answers[model.name] = place(model, inventory, engines=actual.engines, plugins=plugins)
+        answers[model.name] = place(
+            model, inventory, engines=actual.engines, plugins=plugins, steering=steering
+        )
         if isinstance(answers[model.name], Placement):
             break
     return answers

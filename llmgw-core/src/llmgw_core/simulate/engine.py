@@ -18,6 +18,7 @@ from llmgw_core.spec import (
     EngineInfo,
     Launch,
     PluginInfo,
+    PortNeed,
     Probe,
     ProbeResponse,
     Probes,
@@ -61,13 +62,15 @@ def llmgw_plugin_info() -> PluginInfo:
 
 @hookimpl
 def llmgw_engine_info() -> EngineInfo:
-    """A CPU engine with one binary."""
+    """A CPU engine with one binary, over at most two nodes."""
     return EngineInfo(
         name=NAME,
         title="Simulated engine",
         binary=BinarySpec(names=(BINARY,)),
-        capabilities={Capability.CPU: Support.SUPPORTED},
+        capabilities={Capability.CPU: Support.SUPPORTED, Capability.MULTI_NODE: Support.SUPPORTED},
         paths=("/v1/chat/completions", "/v1/completions"),
+        ports=(PortNeed(name="rendezvous", ranks="leader", only_multi_node=True),),
+        max_nodes=2,
     )
 
 
