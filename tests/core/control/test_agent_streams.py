@@ -17,6 +17,7 @@ from llmgw_core.spec import (
     Reply,
     Report,
     RequestFailed,
+    ShardStatus,
     Stamp,
     StreamEnded,
     Welcome,
@@ -165,5 +166,25 @@ def test_logs_of_a_node_that_is_away_are_an_error_that_says_so(simulated: Simula
     async def test(rig: Any) -> None:
         with pytest.raises(RequestFailed, match="n9 is not connected"):
             await rig.control.agents.logs("n9", "r-aaaaaaaaaa/0", 10)
+
+    simulated(test)
+
+
+def test_a_report_in_which_only_times_changed_asks_for_no_pass(simulated: Simulated) -> None:
+    said = (("Ready", 1.0), ("Ready", 6.0), ("Failed", 0.0))
+
+    async def test(rig: Any) -> None:
+        async with rig.agent() as peer:
+            epoch = await _join(peer)
+            await peer.expect(Ack)
+            woken: list[str] = []
+            for seq, (state, seconds) in enumerate(said, start=3):
+                rig.control.loop.wake = lambda text=f"{state} for {seconds:g} s": woken.append(text)
+                status = ShardStatus.model_validate(
+                    {"shard": "r-aaaaaaaaaa/0", "state": state, "for_seconds": seconds}
+                )
+                await peer.send(_report(seq, epoch, shards=(status,)))
+                await peer.expect(Ack)
+            assert woken == ["Ready for 1 s", "Failed for 0 s"]
 
     simulated(test)

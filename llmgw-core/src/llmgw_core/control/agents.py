@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -29,6 +29,7 @@ from llmgw_core.spec import (
     Report,
     RequestFailed,
     ShardRecord,
+    ShardStatus,
     StreamEnded,
     StreamError,
     StreamRefused,
@@ -228,12 +229,9 @@ class AgentHub:
     def _hear(self, session: AgentSession, node: Node, report: Report) -> None:
         if node.stream is not session:
             return  # it was under way on a stream that another has taken over from
-        changed = (report.shards, report.refused, report.applied, report.echo) != (
-            tuple(node.shards.values()),
-            node.refused,
-            node.applied,
-            None,
-        )
+        before = (node.refused, node.applied, _news(node.shards.values()))
+        said = (report.refused, report.applied or node.applied, _news(report.shards))
+        changed = said != before or report.echo is not None or report.report is not None
         node.hear(report, self._clock.monotonic())
         session.post(Ack(seq=report.seq))
         self._meet(report.heard)
@@ -268,6 +266,11 @@ class AgentHub:
         if reply.error:
             raise RequestFailed(reply.error, where=shard)
         return reply.text
+
+
+def _news(shards: Iterable[ShardStatus]) -> list[tuple[object, ...]]:
+    """What of a report is worth a pass at once: times and progress change in every one of them."""
+    return [(status.shard, status.state, status.goal, status.failure) for status in shards]
 
 
 async def _refuse(stream: Stream, refusal: StreamRefused) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from pydantic import SecretStr
@@ -42,10 +43,13 @@ class Dispatcher:
 
         Raises Fenced when another leader holds the store: then nothing of it may leave.
         """
+        own: defaultdict[str, dict[str, Intent]] = defaultdict(dict)
+        for shard, intent in intents.items():
+            own[intent.shard.node][shard] = intent
         for name, view in views.items():
             node = self._fleet.nodes[name]
             if view.connected:
-                orders = orders_for(view, intents, views, epoch, dismiss.get(name, frozenset()))
+                orders = orders_for(view, own[name], views, epoch, dismiss.get(name, frozenset()))
                 if self._is_due(node, view, orders, epoch):
                     await self._send(node, view, orders, epoch, intents)
 
