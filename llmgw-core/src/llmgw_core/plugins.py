@@ -134,6 +134,11 @@ class PluginHost:
         """What each plugin that has `hook` gives; one that fails has its error and stops no other."""
         return tuple(_outcome(one, hook, arguments) for one in self._implementations(hook, arguments))
 
+    def has(self, hook: str) -> bool:
+        """Whether any plugin in use has `hook`."""
+        caller = getattr(self._manager.hook, hook, None)
+        return caller is not None and bool(caller.get_hookimpls())
+
     def _take(self, found: Found) -> None:
         try:
             self._admit(found, found.load())

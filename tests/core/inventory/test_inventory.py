@@ -7,7 +7,19 @@ from typing import Any
 from llmgw_core.inventory.free import Free
 from llmgw_core.inventory.inventory import Inventory
 from llmgw_core.inventory.node_view import NodeView
-from llmgw_core.spec import Epoch, Gpu, GpuRef, NodeReport, Peer, PortRange, Profile, Reason, Shard
+from llmgw_core.spec import (
+    Epoch,
+    FabricPort,
+    Gpu,
+    GpuRef,
+    HcaRef,
+    NodeReport,
+    Peer,
+    PortRange,
+    Profile,
+    Reason,
+    Shard,
+)
 
 
 def gpu(index: int, **fields: Any) -> Gpu:
@@ -143,3 +155,55 @@ def test_a_node_without_a_report_has_nothing() -> None:
 def test_held_shards_of_a_node_come_in_the_order_of_their_ids() -> None:
     here = inventory(shard("r-b"), shard("r-a"), shard("r-c", node="n2"))
     assert [one.replica for one in here.held_on("n1")] == ["r-a", "r-b"]
+
+
+def rail(device: str, **fields: Any) -> FabricPort:
+    """A usable port on a labelled fabric."""
+    base: dict[str, Any] = {"port": 1, "link_layer": "infiniband", "usable": True}
+    return FabricPort(device=device, **{**base, "fabric": "ib-a", "fabric_strength": "label", **fields})
+
+
+def test_adapter_ports_are_held_like_gpus() -> None:
+    held = shard("r-a", hca_ports=(HcaRef(device="mlx5_0", port=1),))
+    ports = (rail("mlx5_1"), rail("mlx5_0"), rail("mlx5_2", usable=False))
+    free = inventory(held, fabric_ports=ports).free("n1")
+    assert [port.device for port in free.hcas] == ["mlx5_1"]
+    assert free.held_hcas == {("mlx5_0", 1): held}
+    assert [port.device for port in inventory(fabric_ports=ports).free("n1").hcas] == ["mlx5_0", "mlx5_1"]
+
+
+def test_a_fabric_is_certain_by_its_key_or_by_the_operators_word() -> None:
+    ports = (
+        rail("a"),
+        rail("b", fabric="ib-b", fabric_strength="strong", usable=False),
+        rail("c", fabric="w", fabric_strength="weak"),
+        rail("d", fabric=None, fabric_strength=None),
+    )
+    here = inventory(fabric_ports=ports)
+    assert here.fabrics == {"ib-a": ("n1",), "ib-b": ("n1",)}
+    confirmed = Inventory(here.nodes, (), frozenset({"w"}))
+    assert confirmed.fabrics == {"ib-a": ("n1",), "ib-b": ("n1",), "w": ("n1",)}
+
+
+def test_free_gpus_are_known_by_class() -> None:
+    cards = (gpu(2), gpu(0), Gpu(index=1, uuid="x", gpu_class="l40s-45g"), Gpu(index=3, uuid="y"))
+    free = inventory(gpus=cards).free("n1")
+    assert {name: [one.index for one in own] for name, own in free.by_class.items()} == {
+        "h100-80g": [0, 2],
+        "l40s-45g": [1],
+    }
+    assert free.of_class(None) == ()
+
+
+def test_the_fullest_node_is_ranked_first() -> None:
+    def view(name: str, gpus: int, cpus: int) -> NodeView:
+        cards = tuple(gpu(index) for index in range(gpus))
+        report = NodeReport(node=name, address="a", cpus=cpus, memory_mib=1000, gpus=cards)
+        return NodeView(name=name, report=report)
+
+    views = (view("b", 2, 1), view("a", 2, 1), view("c", 0, 9), view("d", 1, 9), NodeView("unheard"))
+    ranking = Inventory({one.name: one for one in views}).ranking
+    assert list(ranking.fullest()) == ["c", "d", "a", "b"]
+    assert list(ranking.fullest("h100-80g")) == ["d", "a", "b"]
+    assert list(ranking.fullest("h100-80g", 2)) == ["a", "b"]
+    assert list(ranking.fullest("l40s-45g")) == []

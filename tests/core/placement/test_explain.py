@@ -6,11 +6,15 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from llmgw_core.catalog.model import Model
 from llmgw_core.inventory.inventory import Inventory
+from llmgw_core.placement import remedies
 from llmgw_core.placement.explain import explain
-from llmgw_core.placement.lines import explanation_lines
+from llmgw_core.placement.lines import explanation_lines, in_short
 from llmgw_core.placement.place import place
+from llmgw_core.placement.result import Unschedulable
+from llmgw_core.placement.steering import Steering
 from llmgw_core.spec import Profile
 
 Build = Callable[..., Any]
@@ -99,3 +103,62 @@ def test_without_a_place_there_is_neither_profile_nor_node(model: Build, fleet: 
     data = explain(model(), place(model(), fleet()))
     assert (data["fits"], data["profile"], data["nodes"], data["scores"]) == (False, None, [], [])
     assert data["profiles"][0]["rejections"][0]["node"] == "cluster"
+
+
+def test_many_rows_that_say_the_same_are_summed_up(node: Build, model: Build, fleet: Build) -> None:
+    nodes = [node(f"n{number:02}", gpus=number % 2) for number in range(30)]
+    assert shown(model(GPU), fleet(*nodes)) == (
+        "1  h100-tp2 · e · 1 node × 2 h100-80g · does not fit",
+        "   15 nodes   GPU class   needs h100-80g, has no GPU   n00, n02, n04, …",
+        "   15 nodes   free GPUs   needs 2, has 1               n01, n03, n05, …",
+    )
+
+
+def test_a_choice_that_more_than_packing_made_shows_its_scores(
+    node: Build, model: Build, fleet: Build
+) -> None:
+    steering = Steering(failed={("m", "n1"): 60.0})
+    wanted = model(CPU)
+    result = place(wanted, fleet(node("n1"), node("n2")), steering=steering)
+    assert tuple(explanation_lines(explain(wanted, result))) == (
+        "1  cpu · e · 1 node × 2 CPUs, 512 MiB · fits",
+        "   on n2 2 CPUs, port 20000",
+        "   score 0.50  n2: packing 0.50",
+        "   score 0.00  n1: packing 1.00, −1 (the model failed there; steered away for another 1m)",
+    )
+
+
+def test_remedies_are_only_what_would_help_and_the_cheapest_kind_comes_first(
+    node: Build, model: Build, fleet: Build, gpu: Build, shard: Build
+) -> None:
+    here = fleet(
+        node("a", gpus=2, view={"cordoned": ""}),
+        node("b", gpus=1, view={"cordoned": ""}),
+        node("c", gpus=2),
+        node("d", gpus=(gpu(0), gpu(1, "ecc"))),
+        node("e", gpus=(gpu(0, "ecc"), gpu(1, "ecc"))),
+        held=(shard("r-c", "c", 1),),
+    )
+    result = place(model(GPU), here)
+    assert isinstance(result, Unschedulable)
+    assert result.remedies == ("uncordon a", "stop other/r-c", "repair GPU 1 on d")
+
+
+def test_the_search_for_remedies_is_bounded(
+    node: Build, model: Build, fleet: Build, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = fleet(*(node(f"n{number}", view={"cordoned": ""}) for number in range(20)))
+    result = place(model(), here)
+    assert isinstance(result, Unschedulable)
+    assert len(result.remedies) == remedies.MAX_FOUND
+    monkeypatch.setattr(remedies, "MAX_LOOKS", 3 * (remedies.TRIAL + 1))
+    again = place(model(), here)
+    assert isinstance(again, Unschedulable)
+    assert again.remedies == ("uncordon n0", "uncordon n1", "uncordon n10")
+
+
+def test_a_sentence_has_room_for_three(node: Build, model: Build, fleet: Build) -> None:
+    rejections = place(model(GPU), fleet(*(node(f"n{number}") for number in range(5)))).rejections
+    one = "GPU class: needs h100-80g, has no GPU"
+    assert in_short(rejections[:2]) == f"n0: {one}; n1: {one}"
+    assert in_short(rejections) == f"n0: {one}; n1: {one}; n2: {one}; and 2 more"

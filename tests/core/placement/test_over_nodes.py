@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -12,9 +13,13 @@ from llmgw_core.inventory.inventory import Inventory
 from llmgw_core.placement.explain import explain
 from llmgw_core.placement.lines import explanation_lines
 from llmgw_core.placement.place import place
-from llmgw_core.placement.result import Placement, Unschedulable
+from llmgw_core.placement.result import Placement, PluginScore, Unschedulable
+from llmgw_core.placement.steering import Steering
+from llmgw_core.plugins import Outcome
 from llmgw_core.spec import (
+    Ask,
     BinarySpec,
+    Candidate,
     Capability,
     EngineFound,
     EngineInfo,
@@ -25,6 +30,8 @@ from llmgw_core.spec import (
     PortRange,
     Profile,
     Reason,
+    Rejection,
+    Score,
     Support,
 )
 
@@ -323,3 +330,59 @@ def test_the_explanation_is_a_row_for_each_fabric_and_what_would_change_it(
         "It would fit after any one of: uncordon n4 · stop other/r-0f3 · repair GPU 2 on n6"
         " · repair mlx5_1:1 on n2",
     ]
+
+
+@dataclass(frozen=True)
+class Policies:
+    """Rejects one node, and scores others."""
+
+    against: str = ""
+    scores: Mapping[str, float] = field(default_factory=dict)
+
+    def filter(self, ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Outcome, ...]:
+        """Rejects `against` where it is a candidate."""
+        assert all(one.fabric for one in candidates)
+        said = Rejection(profile="p", node=self.against, constraint="licence", needed="1", had="0")
+        return (Outcome("guard", (said,)),)
+
+    def score(self, ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Outcome, ...]:
+        """What the test wants."""
+        given = tuple(Score(candidate=name, score=score) for name, score in self.scores.items())
+        return (Outcome("warm", given),)
+
+
+def test_plugins_move_the_nodes_of_a_fabric_and_the_fabric(node: Build, model: Build, fleet: Build) -> None:
+    large = [node(name, gpus=8, fabric_ports=(rail(fabric="large"),)) for name in ("b1", "b2", "b3", "b4")]
+    small = [node(name, gpus=8, fabric_ports=(rail(fabric="small"),)) for name in ("a1", "a2")]
+    here = fleet(*large, *small)
+    inside = placed(model(TWO), here, plugins=Policies(scores={"b3": 0.9, "b4": 0.9}))
+    assert [got.node for got in inside.nodes] == ["b3", "b4"]
+    assert inside.scores[0].plugins == (PluginScore("warm", 0.9),)
+    across = placed(model(TWO), here, plugins=Policies(scores={"a1": 1.0, "a2": 0.5}))
+    assert [got.node for got in across.nodes] == ["a1", "a2"]
+    assert [(one.candidate, round(one.total, 2)) for one in across.scores] == [
+        ("a1 + a2 (small)", 1.25),
+        ("b1 + b2 (large)", 0.75),
+    ]
+
+
+def test_a_node_that_a_plugin_rejects_is_in_no_team(node: Build, model: Build, fleet: Build) -> None:
+    nodes = [node(name, gpus=8, fabric_ports=(rail(),)) for name in ("n1", "n2", "n3")]
+    assert names(model(TWO), fleet(*nodes), plugins=Policies(against="n1")) == ["n2", "n3"]
+    result = place(model(TWO), fleet(*nodes[:2]), engines={"e": ENGINE}, plugins=Policies(against="n1"))
+    assert [str(one) for one in result.rejections] == [
+        "ib-a: nodes: needs 2, has 1 (n1: plugin guard: licence 0 of 1)",
+        "n1: plugin guard: licence: needs 1, has 0",
+    ]
+
+
+def test_a_team_without_the_node_on_which_the_model_failed_is_preferred(
+    node: Build, model: Build, fleet: Build
+) -> None:
+    nodes = [node(name, gpus=8, fabric_ports=(rail(),)) for name in ("n1", "n2", "n3")]
+    steering = Steering(failed={("m", "n2"): 60.0}, now=10.0)
+    assert names(model(TWO), fleet(*nodes), steering=steering) == ["n1", "n3"]
+    result = placed(model(TWO), fleet(*nodes[:2]), steering=steering)
+    assert [got.node for got in result.nodes] == ["n1", "n2"]
+    assert result.scores[0].avoided == "n2: the model failed there; steered away for another 50 s"
+    assert result.scores[0].penalty == 1.0

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from llmgw_core.placement.place import place
 from llmgw_core.placement.result import NodePlacement, Placement
+from llmgw_core.placement.steering import Steering
 from llmgw_core.spec import BinarySpec, EngineInfo, GpuRef, PortNeed, Profile
 
 Build = Callable[..., Any]
@@ -130,3 +131,30 @@ def test_ports_are_the_lowest_free_block(node: Build, model: Build, fleet: Build
     assert result.nodes[0].http_port == 20005
     assert result.nodes[0].extra_ports == {"metrics": (20006, 20007)}
     assert result.nodes[0].rendezvous_port is None
+
+
+def test_on_one_node_the_engines_rendezvous_is_an_extra_port(node: Build, model: Build, fleet: Build) -> None:
+    needs = (PortNeed(name="rendezvous", ranks="leader"),)
+    info = EngineInfo(name="e", title="E", binary=BinarySpec(names=("e",)), paths=(), ports=needs)
+    result = place(model(), fleet(node("n1")), engines={"e": info})
+    assert isinstance(result, Placement)
+    assert result.nodes[0].rendezvous_port is None
+    assert result.nodes[0].extra_ports == {"rendezvous": (20001,)}
+
+
+def test_a_node_on_which_the_model_failed_comes_after_all_others(
+    node: Build, model: Build, fleet: Build
+) -> None:
+    here = fleet(node("a", cpus=2), node("b", cpus=4), node("c", cpus=8))
+    steering = Steering(failed={("m", "a"): 100.0, ("m", "b"): 20.0, ("other", "c"): 100.0}, now=30.0)
+    result = place(model(), here, steering=steering)
+    assert isinstance(result, Placement)
+    assert [(score.candidate, score.penalty) for score in result.scores] == [
+        ("b", 0.0),
+        ("c", 0.0),
+        ("a", 1.0),
+    ]
+    assert result.scores[-1].avoided == "the model failed there; steered away for another 1m10s"
+    alone = place(model(), fleet(node("a")), steering=steering)
+    assert isinstance(alone, Placement)
+    assert alone.nodes[0].node == "a"

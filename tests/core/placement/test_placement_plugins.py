@@ -8,8 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from llmgw_core.placement.place import place
-from llmgw_core.placement.plugins import HookPlugins
+from llmgw_core.placement.plugins import policies_of
 from llmgw_core.placement.result import Placement, PluginScore, Unschedulable
+from llmgw_core.placement.steering import Steering
 from llmgw_core.plugins import Outcome, PluginHost
 from llmgw_core.spec import (
     HOOK_API,
@@ -39,6 +40,22 @@ class Policies:
     def score(self, ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Outcome, ...]:
         """What the scorers answer to anything."""
         return self.scores
+
+
+class Moody:
+    """Scores `b` high once and never again."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def filter(self, ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Outcome, ...]:
+        """No objection."""
+        return ()
+
+    def score(self, ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Outcome, ...]:
+        """Another answer each time."""
+        self.asked += 1
+        return (Outcome("moody", (Score(candidate="b", score=1.0 if self.asked == 1 else 0.0),)),)
 
 
 def no(node: str) -> Rejection:
@@ -105,6 +122,35 @@ def test_a_score_that_fails_counts_as_0_and_is_noted(node: Build, model: Build, 
     assert "boom" in note
 
 
+def test_without_a_policy_nobody_is_asked() -> None:
+    assert policies_of(PluginHost.of()) is None
+
+
+def test_the_operators_weights_count(node: Build, model: Build, fleet: Build) -> None:
+    policies = Policies(
+        scores=(
+            Outcome("loud", (Score(candidate="b", score=1.0),)),
+            Outcome("calm", (Score(candidate="a", score=0.25),)),
+        )
+    )
+    here = fleet(node("a"), node("b"))
+    for weights, expected in (({}, "b"), ({"loud": 0.1}, "a"), ({"loud": 0.6, "calm": 0.0}, "b")):
+        result = place(model(), here, plugins=policies, steering=Steering(weights=weights))
+        assert isinstance(result, Placement)
+        assert result.nodes[0].node == expected
+        given = {one.plugin: one.weight for score in result.scores for one in score.plugins}
+        assert given == {"loud": weights.get("loud", 1.0), "calm": weights.get("calm", 1.0)}
+
+
+def test_plugins_are_asked_once_though_the_explanation_tells_what_they_said(
+    node: Build, model: Build, fleet: Build
+) -> None:
+    moody = Moody()
+    result = place(model(), fleet(node("a"), node("b")), plugins=moody)
+    assert isinstance(result, Placement)
+    assert (result.nodes[0].node, result.scores[0].candidate, moody.asked) == ("b", "b", 1)
+
+
 def test_a_real_plugin_sees_the_ask_and_the_candidates(node: Build, model: Build, fleet: Build) -> None:
     seen: list[tuple[Ask, tuple[Candidate, ...]]] = []
 
@@ -130,7 +176,7 @@ def test_a_real_plugin_sees_the_ask_and_the_candidates(node: Build, model: Build
     host = PluginHost.of(plugin)
     assert [refused.reason for refused in host.refused] == []
     here = fleet(node("a", gpus=2, labels={"rack": "7"}), node("b"), node("small", cpus=1))
-    result = place(model(cpus=2), here, plugins=HookPlugins(host.call_each))
+    result = place(model(cpus=2), here, plugins=policies_of(host))
     assert isinstance(result, Placement)
     assert result.nodes[0].node == "b"
     assert result.scores[0].plugins == (PluginScore("policy", 1.0),)

@@ -192,3 +192,44 @@ def test_every_profile_has_its_rejections(node: Build, model: Build, fleet: Buil
         ("gpu", "n2", "GPU class"),
     ]
     assert all(isinstance(rejection, Rejection) for rejection in result.rejections)
+
+
+@pytest.mark.parametrize(
+    "case",
+    (
+        ({"quantization": "fp8"}, "8.9", None),
+        ({"quantization": "fp8"}, "8.6", "needs 8.9, has 8.6 (for fp8)"),
+        ({"quantization": "fbgemm_fp8"}, "10.0", None),
+        ({"kv_cache_dtype": "fp8_e4m3"}, "8.0", "needs 8.9, has 8.0 (for fp8_e4m3)"),
+        ({"quantization": "nvfp4"}, "9.0", "needs 10.0, has 9.0 (for nvfp4)"),
+        ({"quantization": "modelopt_fp4"}, "12.1", None),
+        ({"quantization": "nvfp4", "kv_cache_dtype": "fp8"}, "9.0", "needs 10.0, has 9.0 (for nvfp4)"),
+        ({"quantization": "fp8"}, None, None),
+        ({"quantization": "fp8"}, "[N/A]", None),
+        ({"quantization": "awq", "kv_cache_dtype": "auto"}, "7.5", None),
+    ),
+)
+def test_number_formats_need_a_compute_capability(
+    case: tuple[dict[str, str], str | None, str | None], node: Build, model: Build, fleet: Build, gpu: Build
+) -> None:
+    declared, card, words = case
+    cards = tuple(gpu(index).model_copy(update={"compute_capability": card}) for index in range(4))
+    here = fleet(node("n1", gpus=cards))
+    if words is None:
+        assert isinstance(place(model(**GPU, **declared), here), Placement)
+    else:
+        assert refusals(model(**GPU, **declared), here) == [f"n1: compute capability: {words}"]
+
+
+def test_a_quantization_found_in_the_weights_counts_as_declared(
+    node: Build, model: Build, fleet: Build, gpu: Build
+) -> None:
+    cards = tuple(gpu(index).model_copy(update={"compute_capability": "8.0"}) for index in range(4))
+    paths = {"/m": PathFact(exists=True, quantization="fp8")}
+    assert refusals(model(**GPU), fleet(node("n1", gpus=cards, paths=paths))) == [
+        "n1: compute capability: needs 8.9, has 8.0 (for fp8)"
+    ]
+
+
+def test_a_cpu_profile_needs_no_compute_capability(node: Build, model: Build, fleet: Build) -> None:
+    assert isinstance(place(model(quantization="fp8"), fleet(node("n1"))), Placement)

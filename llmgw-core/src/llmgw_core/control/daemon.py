@@ -13,7 +13,7 @@ from llmgw_core.control.admin import build
 from llmgw_core.control.app import ControlPlane
 from llmgw_core.control.catalogs import CatalogFile
 from llmgw_core.daemon import bind, notify, stop_signals
-from llmgw_core.placement.plugins import HookPlugins
+from llmgw_core.placement.plugins import policies_of
 from llmgw_core.plugins import PluginHost
 from llmgw_core.serving import HttpServer
 from llmgw_core.spec import ConfigError, StoreError
@@ -37,7 +37,7 @@ async def run_server(config: ServerConfig) -> None:
             store,
             await store.facts(),
             engines=plugins.engines,
-            plugins=HookPlugins(plugins.call_each),
+            plugins=policies_of(plugins),
             commands=commands_by_hook(plugins.call_one),
             catalog=CatalogFile(config.catalog) if config.catalog else None,
             clock=clock,

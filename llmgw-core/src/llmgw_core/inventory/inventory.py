@@ -59,12 +59,13 @@ class Inventory:
     @cached_property
     def fabrics(self) -> Mapping[str, tuple[str, ...]]:
         """Names of the nodes that are attached to each fabric whose key is certain, usable or not."""
-        return self._attached(certain=True)
-
-    @cached_property
-    def weak_fabrics(self) -> Mapping[str, tuple[str, ...]]:
-        """The same for keys that two fabrics may share: nodes must not be joined by them."""
-        return self._attached(certain=False)
+        found: dict[str, list[str]] = {}
+        for name in sorted(self.nodes):
+            report = self.nodes[name].report
+            ports = report.fabric_ports if report else ()
+            for key in {port.fabric for port in ports if port.fabric and self.is_certain(port)}:
+                found.setdefault(key, []).append(name)
+        return {key: tuple(found[key]) for key in sorted(found)}
 
     @cached_property
     def ranking(self) -> Ranking:
@@ -117,9 +118,8 @@ class Inventory:
             for name in sorted(own):
                 ranking = ranking.changed(name, _ranked(self, name), _ranked(after, name))
             after.__dict__["ranking"] = ranking
-        if nodes is self.nodes:
-            known = ("fabrics", "weak_fabrics")
-            after.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
+        if nodes is self.nodes and "fabrics" in self.__dict__:
+            after.__dict__["fabrics"] = self.fabrics
         return after
 
     @cached_property
@@ -140,16 +140,6 @@ class Inventory:
         if known is None or known[0] is not report or known[1] != shards:
             known = self._known[node] = report, shards, remaining(report, shards)
         return known[2]
-
-    def _attached(self, *, certain: bool) -> Mapping[str, tuple[str, ...]]:
-        found: dict[str, list[str]] = {}
-        for name in sorted(self.nodes):
-            report = self.nodes[name].report
-            ports = report.fabric_ports if report else ()
-            keys = {one.fabric for one in ports if one.fabric and self.is_certain(one) is certain}
-            for key in keys:
-                found.setdefault(key, []).append(name)
-        return {key: tuple(found[key]) for key in sorted(found)}
 
 
 def _ranked(inventory: Inventory, name: str) -> Free | None:

@@ -6,7 +6,6 @@ as 0 and is noted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,6 +13,9 @@ from llmgw_core.placement.asked import Room, Wanted, reject
 from llmgw_core.placement.result import PluginScore
 from llmgw_core.placement.steering import Steering
 from llmgw_core.spec.placement import Ask, Candidate, Rejection
+
+FILTER = "llmgw_placement_filter"
+SCORE = "llmgw_placement_score"
 
 
 class Answer(Protocol):
@@ -42,19 +44,34 @@ class PlacementPlugins(Protocol):
         """Answers whose values are tuples of Score."""
 
 
+class Hooks(Protocol):
+    """What is needed of a plugin host."""
+
+    def has(self, hook: str) -> bool:
+        """Whether any plugin has a hook."""
+
+    def call_each(self, hook: str, /, **arguments: object) -> tuple[Answer, ...]:
+        """What each plugin that has a hook gives."""
+
+
 @dataclass(frozen=True)
 class HookPlugins:
-    """PlacementPlugins by way of `PluginHost.call_each`."""
+    """PlacementPlugins by way of hooks."""
 
-    call_each: Callable[..., tuple[Answer, ...]]
+    host: Hooks
 
     def filter(self, ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Answer, ...]:
         """Ask every `llmgw_placement_filter`."""
-        return self.call_each("llmgw_placement_filter", ask=ask, candidates=candidates)
+        return self.host.call_each(FILTER, ask=ask, candidates=candidates)
 
     def score(self, ask: Ask, candidates: tuple[Candidate, ...]) -> tuple[Answer, ...]:
         """Ask every `llmgw_placement_score`."""
-        return self.call_each("llmgw_placement_score", ask=ask, candidates=candidates)
+        return self.host.call_each(SCORE, ask=ask, candidates=candidates)
+
+
+def policies_of(host: Hooks) -> PlacementPlugins | None:
+    """The policies of the plugins of a host; None where there are none, and nodes need not be weighed."""
+    return HookPlugins(host) if host.has(FILTER) or host.has(SCORE) else None
 
 
 def plugin_rejections(
