@@ -84,7 +84,7 @@ PORTS = (
     a_port("c2", None, active=False, usable=False, reasons=({"code": "down"},)),
 )
 
-RULES = {name for name in vars(FabricTests) if name.startswith("test_")}
+RULES = {name for name in dir(FabricTests) if name.startswith("test_")}
 DEFECTS = """
 # test_its_entry_point_leads_to_it: has another name
 @hookimpl
@@ -102,6 +102,11 @@ def llmgw_fabric_discover(host=None):
 # test_its_entry_point_leads_to_it: is async
 @hookimpl
 async def llmgw_fabric_discover(host):
+    return found(host)
+
+# test_its_annotations_are_those_of_the_hooks: says that it gives a list
+@hookimpl
+def llmgw_fabric_discover(host) -> list:
     return found(host)
 
 # test_importing_it_is_cheap: imports what only an engine needs

@@ -30,12 +30,18 @@ class Handler(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if not self.allowed():
             self.answer(401, {"error": {"message": "wrong key"}})
-        elif self.path != "/v1/chat/completions":
-            self.answer(404, {"error": {"message": "not found"}})
-        else:
+        elif self.path == "/v1/chat/completions":
             message = {"role": "assistant", "content": asked["messages"][-1]["content"]}
-            choice = {"index": 0, "message": message, "finish_reason": "stop"}
-            self.answer(200, {"object": "chat.completion", "model": self.name, "choices": [choice]})
+            self.complete({"message": message})
+        elif self.path == "/v1/completions":
+            self.complete({"text": asked["prompt"]})
+        else:
+            self.answer(404, {"error": {"message": "not found"}})
+
+    def complete(self, content: dict[str, Any]) -> None:
+        choice = {"index": 0, "finish_reason": "stop", **content}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        self.answer(200, {"model": self.name, "choices": [choice], "usage": usage})
 
     def allowed(self) -> bool:
         key = os.environ.get("EXAMPLE_API_KEY")
@@ -51,12 +57,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(allow_abbrev=False)
-    parser.add_argument("--model", required=True)
-    parser.add_argument("--name", required=True)
-    parser.add_argument("--host", required=True)
-    parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--context", type=int, default=2048)
+    parser = argparse.ArgumentParser("example-server", allow_abbrev=False)
+    parser.add_argument("--version", action="version", version="example-server 1.0")
+    parser.add_argument("--model", required=True, help="file of the model")
+    parser.add_argument("--name", required=True, help="name to serve it under")
+    parser.add_argument("--host", required=True, help="address to listen on")
+    parser.add_argument("--port", type=int, required=True, help="port to listen on")
+    parser.add_argument("--context", type=int, default=2048, help="tokens of one request")
+    parser.add_argument("--threads", type=int, default=1, help="threads to compute with")
     arguments = parser.parse_args()
     if not Path(arguments.model).exists():
         sys.exit(f"cannot load model {arguments.model}")

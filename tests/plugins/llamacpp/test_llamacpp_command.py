@@ -130,6 +130,7 @@ def test_a_profile_is_refused_by_field(
         ("name", {"served_name": "a,b"}),
         ("name", {"served_name": "--port"}),
         ("name", {"served_name": ""}),
+        ("name", {"served_name": "a\0b"}),
     ),
 )
 def test_a_model_is_refused_by_field(

@@ -116,8 +116,13 @@ from llmgw_core.spec.node import (
     PortRange,
     Reason,
 )
+from llmgw_core.spec.openai import (
+    openai_probes,
+    openai_ready,
+)
 from llmgw_core.spec.operator_flags import (
     argument_fault,
+    operator_arguments,
     owned_flag,
 )
 from llmgw_core.spec.placement import (
@@ -125,6 +130,9 @@ from llmgw_core.spec.placement import (
     Candidate,
     Rejection,
     Score,
+)
+from llmgw_core.spec.refusals import (
+    refuse_unsupported,
 )
 from llmgw_core.spec.shard import (
     EngineArg,
@@ -323,11 +331,15 @@ __all__ = [
     "hookimpl",
     "is_replica_id",
     "nearest",
+    "openai_probes",
+    "openai_ready",
+    "operator_arguments",
     "owned_flag",
     "parse_duration",
     "parse_help",
     "parse_size_mib",
     "parse_version_range",
+    "refuse_unsupported",
     "replica_of",
     "resolve",
     "shard_id",

@@ -2,14 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
 
 from llmgw_core.spec.engine import EngineInfo
+from llmgw_core.spec.errors import Unsupported
 from llmgw_core.spec.flag_check import FlagProblem, check_argv
 from llmgw_core.spec.flag_tables import Exactness, TableFor, table_for
 from llmgw_core.spec.flags import FlagTable
+from llmgw_core.spec.shard import EngineArg, Profile
 
-__all__ = ["argument_fault", "owned_flag"]
+__all__ = ["argument_fault", "operator_arguments", "owned_flag"]
+
+_OTHERS_CODE = "it lets other code into the engine; set the profile's `allow_remote_code: true` for that"
+_FLAG = re.compile(r"[A-Za-z][A-Za-z0-9._-]*")
+
+
+def operator_arguments(
+    profile: Profile,
+    info: EngineInfo,
+    tables: Collection[FlagTable],
+    version: str,
+    *,
+    owned: Collection[str],
+    remote_code: Collection[str] = (),
+) -> tuple[str, ...]:
+    """The operator's engine_args for an engine that reads `--flag=value`, in the order of their names.
+
+    True or None is a bare switch, False no flag at all, a tuple a flag that is repeated. `owned` are flags
+    of the plugin's own, `remote_code` those that let code of others into the engine, which takes the
+    operator's `allow_remote_code`. Raises Unsupported for these in any spelling, for what `version` does
+    not take by `tables`, and for what is not a flag.
+    """
+    found: list[str] = []
+    for key, value in sorted(profile.engine_args.items()):
+        field, name = f"engine_args.{key}", key.removeprefix("--")
+        if _FLAG.fullmatch(name) is None:
+            raise Unsupported(field, "not the long name of a flag")
+        if flag := owned_flag(tables, owned, name):
+            raise Unsupported(field, f"llmgw sets {flag} itself")
+        if not profile.allow_remote_code and owned_flag(tables, remote_code, name):
+            raise Unsupported(field, _OTHERS_CODE)
+        items = tuple(_items(field, name, value))
+        if items and (fault := argument_fault(tables, info, version, items)):
+            raise Unsupported(field, fault)
+        found += items
+    return tuple(found)
+
+
+def _items(field: str, name: str, value: EngineArg) -> Iterator[str]:
+    if value is None or value is True:
+        yield f"--{name}"
+    elif value is not False:
+        for one in value if isinstance(value, tuple) else (value,):
+            if "\0" in str(one):
+                raise Unsupported(field, "a NUL character cannot be passed to a program")
+            # One argument, so that a value that begins with a dash stays a value.
+            yield f"--{name}={one}"
 
 
 def argument_fault(

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 import sys
 
-SUITES = ("llmgw_core.testing.fabric",)
+SUITES = tuple(
+    f"llmgw_core.testing.{name}"
+    for name in (
+        "rules",
+        "fabric",
+        "engine",
+        "engine_facts",
+        "engine_commands",
+        "engine_arguments",
+        "engine_answers",
+        "scoring",
+    )
+)
 """Modules with rules; in a test run their assertions show the values that they compared."""
 
 if "pytest" in sys.modules:

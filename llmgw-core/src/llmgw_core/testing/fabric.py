@@ -11,20 +11,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
-from importlib.metadata import entry_points
 from itertools import product
-from types import ModuleType
 from typing import Any
 
-from llmgw_core.plugins import PluginHost
 from llmgw_core.spec import FabricPort, HostView, Launch
 from llmgw_core.testing.hosts import AskedTooMuch, TreeHost
+from llmgw_core.testing.rules import PluginTests
 from llmgw_core.testing.watch import watched
 
 __all__ = ["GARBAGE", "REASONS", "FabricRecording", "FabricTests"]
@@ -48,7 +43,6 @@ GARBAGE = (
     "word " * 2000,
 )
 """What a file may hold that is broken, or belongs to another driver."""
-_HEAVY = frozenset({"torch", "numpy", "vllm", "sglang", "ray", "tensorflow", "jax", "cupy", "llmgw_agent"})
 _INTERFACE = "eth0"
 _LAUNCH = Launch(binary=("engine",), version="1", interface=_INTERFACE, work_dir="/work", log_dir="/log")
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
@@ -63,33 +57,13 @@ class FabricRecording:
     ports: tuple[FabricPort, ...]
 
 
-class FabricTests:
-    """Subclass it, set the three attributes, and pytest runs every rule against your plugin."""
+class FabricTests(PluginTests):
+    """Subclass it, set `plugin`, `name` and `recordings`, and pytest runs every rule against your plugin."""
 
-    plugin: ModuleType
-    name: str
-    """The name of the plugin and of its entry point."""
+    kind = "fabric"
     recordings: tuple[FabricRecording, ...]
     time_limit: float = 20.0
     """Seconds that the commands of one discovery may take together, should each hang."""
-
-    def test_its_entry_point_leads_to_it(self) -> None:
-        """Plugins are found by their entry point, under the name that they say of themselves."""
-        found = [entry.load() for entry in entry_points(group="llmgw", name=self.name)]
-        assert found == [self.plugin], f"the entry point {self.name!r} of group llmgw leads to {found}"
-        loaded = [(one.info.name, one.info.kind) for one in self._plugins.plugins]
-        assert loaded == [(self.name, "fabric")], f"it says of itself: {loaded}"
-
-    def test_importing_it_is_cheap(self) -> None:
-        """The agent imports every plugin at its start: nothing heavy, and nothing of the agent's own."""
-        program = "import importlib, sys; importlib.import_module(sys.argv[1]); print(*sys.modules)"
-        command = [sys.executable, "-c", f"import sys; sys.path[:] = {sys.path!r}\n{program}"]
-        done = subprocess.run(
-            [*command, self.plugin.__name__], capture_output=True, text=True, check=False, timeout=120
-        )
-        assert done.returncode == 0, done.stderr
-        heavy = {name.partition(".")[0] for name in done.stdout.split()} & _HEAVY
-        assert not heavy, f"importing it imports {', '.join(sorted(heavy))}"
 
     def test_it_sees_the_machine_only_through_the_host(self) -> None:
         """Only then can a recording stand in for a machine."""
@@ -183,10 +157,6 @@ class FabricTests:
                 for name in ("GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"):
                     value = env.get(name, _INTERFACE)
                     assert _PLAIN_NAME.fullmatch(value), f"{recording.name}: {name} is {value!r}"
-
-    @cached_property
-    def _plugins(self) -> PluginHost:
-        return PluginHost.of(self.plugin)
 
     def _recorded(self) -> tuple[FabricRecording, ...]:
         assert self.recordings, "there are no recordings, so nothing was tried"

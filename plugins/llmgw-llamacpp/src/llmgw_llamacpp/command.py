@@ -81,6 +81,8 @@ def _check_names(shard: Shard) -> None:
     # llama-server splits aliases at commas and sorts them, so that the wrong one could become the id.
     if "," in shard.served_name or shard.served_name.startswith("-") or not shard.served_name:
         raise Unsupported("name", "a name with a comma, or one that begins with a dash, cannot be served")
+    if "\0" in shard.served_name:
+        raise Unsupported("name", "a NUL character cannot be passed to a program")
 
 
 def _check_environment(profile: Profile) -> None:
