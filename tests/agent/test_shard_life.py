@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from llmgw_agent import procfs
-from llmgw_core.spec import Shard, ShardStatus
+from llmgw_core.spec import GpuRef, Shard, ShardStatus
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e]
 
@@ -226,6 +226,17 @@ async def test_an_engine_sees_no_gpu_but_its_own_and_no_secret_of_the_agent(
     assert environ["SPT_NOENV"] == "1"
     assert environ["HF_HOME"] == "/models"
     assert "LLMGW_AGENT__TOKEN_FILE" not in environ
+
+
+async def test_an_engine_sees_its_gpus_by_number(node: Any, make_shard: MakeShard) -> None:
+    gpus = (GpuRef(index=3, uuid="GPU-c"), GpuRef(index=1, uuid="GPU-a"))
+    shard = make_shard().model_copy(update={"gpus": gpus})
+    async with node.agent():
+        await node.control.run(shard)
+        ready = await node.control.reaches(shard, "Ready")
+        environ = procfs.environ(ready.pid)
+    assert environ is not None
+    assert (environ["CUDA_DEVICE_ORDER"], environ["CUDA_VISIBLE_DEVICES"]) == ("PCI_BUS_ID", "3,1")
 
 
 async def test_a_node_that_drains_stops_its_engines_and_says_so(node: Any, make_shard: MakeShard) -> None:

@@ -86,7 +86,8 @@ class Launcher:
             **command.env,
             **secret,
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-            "CUDA_VISIBLE_DEVICES": ",".join(gpu.uuid for gpu in record.shard.gpus),
+            # Numbers, in the order fixed above: vLLM up to 0.20.1 dies of a UUID (its issue 13815).
+            "CUDA_VISIBLE_DEVICES": ",".join(str(gpu.index) for gpu in record.shard.gpus),
             # setproctitle, which vLLM's and SGLang's workers call, overwrites /proc/PID/environ otherwise.
             "SPT_NOENV": "1",
             MARKER: f"{record.id}:{record.token}",

@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 _FAILED_GRACE = 5.0
 """Seconds that what is left of a failed shard gets before KILL: it holds GPUs and serves nobody."""
+JUDGED_BYTES = 64 * 1024
+"""Of a log that are searched for a known failure: vLLM tells the cause some 10 KiB before its last line."""
 
 
 class Runner:
@@ -138,7 +140,7 @@ class Runner:
         await self._exited(process, await self._ports.proc.wait(process.id))
 
     async def _exited(self, process: Process, end: Exit) -> None:
-        tail = await self._tools.logs.tail(self.record, process.name, lifecycle.TAIL_BYTES)
+        tail = await self._tools.logs.tail(self.record, process.name, JUDGED_BYTES)
         info = self._tools.plugins.engines.get(self.record.shard.engine)
         patterns = info.failure_patterns if info else ()
         await self._handle.happened(
