@@ -386,3 +386,14 @@ def test_a_team_without_the_node_on_which_the_model_failed_is_preferred(
     assert [got.node for got in result.nodes] == ["n1", "n2"]
     assert result.scores[0].avoided == "n2: the model failed there; steered away for another 50 s"
     assert result.scores[0].penalty == 1.0
+
+
+def test_a_fabric_that_needs_the_node_on_which_the_model_failed_gives_way(
+    node: Build, model: Build, fleet: Build
+) -> None:
+    large = [node(name, gpus=8, fabric_ports=(rail(fabric="large"),)) for name in ("b1", "b2")]
+    spare = node("b3", gpus=8, cpus=0, fabric_ports=(rail(fabric="large"),))
+    small = [node(name, gpus=8, fabric_ports=(rail(fabric="small"),)) for name in ("c1", "c2")]
+    here = fleet(*large, spare, *small)
+    assert names(model(TWO), here) == ["b1", "b2"]
+    assert names(model(TWO), here, steering=Steering(failed={("m", "b2"): 9.0})) == ["c1", "c2"]

@@ -152,3 +152,14 @@ def test_the_rank_that_failed_is_blamed_and_not_its_peers() -> None:
         )
     )
     assert set(decision.backoff["m"].failed_on) == {"n2"}
+
+
+def test_a_pass_starts_from_what_the_one_before_knew_of_unchanged_nodes() -> None:
+    nodes = {name: view(name) for name in ("n1", "n2", "n3")}
+    first = run(actual(*nodes.values()))
+    taken = {entry.shard.node for entry in first.put}
+    (left,) = nodes.keys() - taken
+    second = run(actual(*nodes.values(), intents=first.put, before=first.inventory))
+    for name in nodes:
+        same = second.inventory.free(name) is first.inventory.free(name)
+        assert same == (name == left)

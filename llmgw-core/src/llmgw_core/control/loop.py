@@ -14,6 +14,7 @@ from llmgw_core.control.events import EventLog
 from llmgw_core.control.fleet import Fleet
 from llmgw_core.control.gateways import GatewayHub
 from llmgw_core.control.leader import Leadership
+from llmgw_core.inventory.inventory import Inventory
 from llmgw_core.inventory.node_view import NodeView
 from llmgw_core.placement.plugins import PlacementPlugins
 from llmgw_core.placement.result import Placement, Unschedulable
@@ -74,6 +75,7 @@ class ControlLoop:
         self._lead_above: int | None = 0
         self._intents: dict[str, Intent] = {}
         self._backoff: Mapping[str, Backoff] = {}
+        self._inventory = Inventory()
         self._known_revisions: frozenset[str] = frozenset()
         self._catalog = Catalog()
         self._ended: list[tuple[float, Replica]] = []
@@ -172,7 +174,7 @@ class ControlLoop:
             for shard in decision.drop:
                 self._intents.pop(shard, None)
         if self._catalog is catalog:  # else an operator ended every backoff while the store wrote
-            self._backoff = decision.backoff
+            self._backoff, self._inventory = decision.backoff, decision.inventory
         await self._dispatcher.dispatch(epoch, views, self._intents, decision.dismiss)
 
     def _actual(self, views: Mapping[str, NodeView]) -> Actual:
@@ -191,6 +193,7 @@ class ControlLoop:
             kill_timeout=self._timers.kill,
             unhealthy_limit=3 * self._timers.liveness,
             stable_after=self._timers.stable,
+            before=self._inventory,
         )
 
     def _tell(self, decision: Decision, actual: Actual, now: float) -> None:

@@ -91,15 +91,19 @@ class Inventory:
 
     def following(self, before: Inventory) -> Inventory:
         """This inventory, with what is known of nodes on which nothing has changed since `before`."""
-        after = Inventory(self.nodes, self.held, self.confirmed)
-        after.__dict__["_known"] = before._known
-        return after
+        known = {name: before._known[name] for name in self.nodes if name in before._known}
+        return self._knowing(known)
 
     def only(self, names: Iterable[str]) -> Inventory:
         """The part of this inventory that concerns these nodes."""
         kept = {name: self.nodes[name] for name in sorted(set(names)) if name in self.nodes}
         part = Inventory(kept, tuple(one for name in kept for one in self.held_on(name)), self.confirmed)
         return part.following(self)
+
+    def _knowing(self, known: dict[str, Known]) -> Inventory:
+        other = Inventory(self.nodes, self.held, self.confirmed)
+        other.__dict__["_known"] = known
+        return other
 
     def _after(
         self,
@@ -109,7 +113,7 @@ class Inventory:
     ) -> Inventory:
         # `own` are the shards of the nodes that changed. What is known of all others is handed on, so that
         # a change costs as much as it changes.
-        after = Inventory(nodes, held, self.confirmed).following(self)
+        after = Inventory(nodes, held, self.confirmed)._knowing(self._known)
         shards = dict(self._by_node)
         shards.update(own)
         after.__dict__["_by_node"] = shards

@@ -40,7 +40,11 @@ def reconcile(
     verdicts = [judge(replica, catalog, actual) for replica in gather(actual)]
     verdicts = _scale_down(verdicts, catalog, actual)
     backoff, events = _backoff(verdicts, catalog, actual, now, jitter)
-    placements = _place(verdicts, catalog, replace(actual, backoff=backoff), now, plugins)
+    held = held_shards(tuple(verdict.replica for verdict in verdicts))
+    inventory = Inventory(actual.nodes, held).following(actual.before)
+    placements = _place(
+        verdicts, catalog, replace(actual, backoff=backoff), inventory, now=now, plugins=plugins
+    )
     new, placed = _new_replica(placements, catalog, actual, new_replica)
     return Decision(
         put=tuple(intent for verdict in verdicts for intent in verdict.put) + new,
@@ -51,6 +55,7 @@ def reconcile(
         placements=placements,
         events=events + placed,
         more=bool(new),
+        inventory=inventory,
     )
 
 
@@ -149,11 +154,12 @@ def _place(
     verdicts: Sequence[Verdict],
     catalog: Catalog,
     actual: Actual,
+    inventory: Inventory,
+    *,
     now: float,
     plugins: PlacementPlugins | None,
 ) -> dict[str, Placement | Unschedulable]:
     """Placement's answers for models that lack a replica, up to and with the first that fits."""
-    inventory = Inventory(actual.nodes, held_shards(tuple(verdict.replica for verdict in verdicts)))
     failed = {
         (model, node): until
         for model, entry in actual.backoff.items()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from llmgw_core.inventory.inventory import Inventory
 from llmgw_core.inventory.node_view import NodeView
 from llmgw_core.reconcile.backoff import Backoff
 from llmgw_core.spec.engine import EngineInfo
@@ -49,7 +50,8 @@ class Actual:
     open, by replica. `still_routed`: replicas that drain, and that some gateway has not confirmed to have
     left. `gateways_settled`: every gateway that lives has had the time to connect. `known_revisions`:
     catalog revisions that the store knows. `key_version`: version of the engine secret for new replicas, 0
-    for none. `stable_after`: seconds of Ready that clear a backoff.
+    for none. `stable_after`: seconds of Ready that clear a backoff. `before`: what the pass before knew of
+    the nodes, so that only what has changed is worked out again.
     """
 
     epoch: Epoch
@@ -66,6 +68,7 @@ class Actual:
     kill_timeout: float = 30.0
     unhealthy_limit: float = 30.0
     stable_after: float = 30.0
+    before: Inventory = field(default_factory=Inventory, repr=False, compare=False)
 
 
 @dataclass(frozen=True)
