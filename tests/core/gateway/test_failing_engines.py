@@ -325,6 +325,28 @@ async def test_a_client_that_goes_away_in_a_stream_frees_the_engine(world: Any) 
     assert row.outcome == "cancelled"
 
 
+async def test_a_client_that_closes_right_after_the_end_has_got_everything(world: Any) -> None:
+    engine = await world.add_engine()
+
+    async def whole_but_open(engine: Any, connection: Any, _: Any) -> None:
+        await connection.begin_events()
+        await connection.event({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})
+        await connection.chunk(b"data: [DONE]\n\n")
+        await engine.until_aborted(connection)
+
+    engine.script = whole_but_open
+    async with world.client() as client, client.stream("POST", PATH, json=STREAM) as response:
+        chunks = response.aiter_bytes()
+        received = b""
+        while b"[DONE]" not in received:
+            received += await anext(chunks)
+        await response.aclose()
+        await chunks.aclose()
+    await world.idle()
+    (row,) = await world.rows(1)
+    assert (row.status, row.outcome) == (200, "ok")
+
+
 async def test_a_gateway_that_cuts_its_streams_says_so(world: Any) -> None:
     engine = await world.add_engine()
     engine.gate = anyio.Event()

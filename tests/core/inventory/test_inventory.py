@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from llmgw_core.inventory.free import Free
 from llmgw_core.inventory.inventory import Inventory
 from llmgw_core.inventory.node_view import NodeView
@@ -135,10 +136,16 @@ def test_the_lowest_block_of_ports_is_in_a_row() -> None:
     assert free.ports.lowest_block(6) is None
 
 
-def test_a_range_of_all_ports_is_not_unrolled() -> None:
-    free = inventory(port_range=PortRange(first=1, last=10**12)).free("n1")
+def test_a_range_may_be_all_ports() -> None:
+    free = inventory(port_range=PortRange(first=1, last=65535)).free("n1")
     assert free.ports.lowest_block(2) == (1, 2)
-    assert 10**12 in free.ports
+    assert 65535 in free.ports
+
+
+@pytest.mark.parametrize(("first", "last"), ((0, 10), (-5, 10), (1, 65536), (20, 10)))
+def test_a_range_of_ports_that_do_not_exist_is_refused(first: int, last: int) -> None:
+    with pytest.raises(ValueError, match="range|first|last|port"):
+        PortRange(first=first, last=last)
 
 
 def test_a_node_that_shrank_has_nothing_free_rather_than_less() -> None:

@@ -80,6 +80,9 @@ async def _relay_stream(reply: UpstreamReply, answer: ClientAnswer, exchange: Ex
         async with aclosing(_until_done(reply, watch, exchange)) as chunks:
             async for chunk in chunks:
                 await _pass_on(watch.feed(chunk), answer, exchange)
+                if watch.done:
+                    # The client has all of it, and may close before the engine does.
+                    exchange.ended(reply.status, "ok")
         await _pass_on(watch.end(), answer, exchange)
     finally:
         exchange.counts = watch.counts()
