@@ -142,9 +142,9 @@ def test_a_range_may_be_all_ports() -> None:
     assert 65535 in free.ports
 
 
-@pytest.mark.parametrize(("first", "last"), ((0, 10), (-5, 10), (1, 65536), (20, 10)))
+@pytest.mark.parametrize(("first", "last"), ((0, 10), (-5, 10), (1, 65536)))
 def test_a_range_of_ports_that_do_not_exist_is_refused(first: int, last: int) -> None:
-    with pytest.raises(ValueError, match="range|first|last|port"):
+    with pytest.raises(ValueError, match="PortRange"):
         PortRange(first=first, last=last)
 
 

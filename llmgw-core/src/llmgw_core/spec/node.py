@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, Self
+from typing import Literal, Protocol
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from llmgw_core.spec.value import FrozenMap, Value
 
@@ -101,16 +101,10 @@ class PathFact(Value):
 
 
 class PortRange(Value):
-    """Ports that placement may hand out on a node, both ends included."""
+    """Ports that placement may hand out on a node, both ends included; none when `last` is below `first`."""
 
     first: int = Field(default=20000, ge=1, le=65535)
-    last: int = Field(default=20999, ge=1, le=65535)
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
-        if self.last < self.first:
-            raise ValueError(f"the last port, {self.last}, is below the first, {self.first}")
-        return self
+    last: int = Field(default=20999, ge=0, le=65535)
 
 
 class NodeReport(Value):
