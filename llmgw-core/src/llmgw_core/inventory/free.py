@@ -51,7 +51,7 @@ class Free:
     held: Mapping[int, Shard] = field(default_factory=dict)
     cpus: int = 0
     memory_mib: int = 0
-    ports: FreePorts = field(default_factory=lambda: FreePorts(PortRange(first=1, last=0)))
+    ports: FreePorts = field(default_factory=lambda: FreePorts(PortRange(first=1, last=1), frozenset({1})))
     hcas: tuple[FabricPort, ...] = ()
     held_hcas: Mapping[tuple[str, int], Shard] = field(default_factory=dict)
 
