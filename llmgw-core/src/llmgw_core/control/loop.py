@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -26,6 +27,8 @@ from llmgw_core.reconcile.standing import Standing, standings
 from llmgw_core.reconcile.state import FINAL, Actual, Replica
 from llmgw_core.spec import EngineInfo, Epoch, Fenced, Intent, StoreError, StoreUnavailable
 from llmgw_core.timers import Timers
+
+log = logging.getLogger(__name__)
 
 KEPT_ENDED = 50
 MAX_PASSES_AT_ONCE = 100
@@ -113,6 +116,11 @@ class ControlLoop:
                 self._events.add(
                     "store_unavailable", "store", f"nothing is changed until it answers: {error}"
                 )
+                await anyio.sleep(self._timers.pass_every)
+            except Exception as error:
+                # A fault of ours must not end what only looks on: streams, tables and the admin API.
+                log.exception("a pass of the control loop failed")
+                self._events.add("pass_failed", "control plane", f"{type(error).__name__}: {error}")
                 await anyio.sleep(self._timers.pass_every)
 
     async def lead(self, above: int) -> None:
