@@ -40,7 +40,7 @@ class FileDisk:
 
     async def make_dir(self, path: str) -> None:
         """Make a directory and its parents, 0700."""
-        await _in_thread(lambda: os.makedirs(path, mode=0o700, exist_ok=True))
+        await _in_thread(lambda: _make_dir(path))
 
     async def tail(self, path: str, limit: int) -> str:
         """The last `limit` bytes of a file as text."""
@@ -49,6 +49,17 @@ class FileDisk:
 
 async def _in_thread(call: Callable[[], T]) -> T:
     return await to_thread.run_sync(call)
+
+
+def _make_dir(path: str) -> None:
+    """`os.makedirs` gives its mode to the last directory only."""
+    if (parent := os.path.dirname(path)) and not os.path.isdir(parent):
+        _make_dir(parent)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        if not os.path.isdir(path):
+            raise
 
 
 def _read(path: str) -> bytes | None:

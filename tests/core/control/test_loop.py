@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from llmgw_core.control import loop
+from llmgw_core.reconcile.reconcile import reconcile
 from llmgw_core.simulate.world import until
 
 Simulated = Callable[[Callable[[Any], Any]], None]
@@ -15,13 +16,12 @@ Simulated = Callable[[Callable[[Any], Any]], None]
 def test_a_pass_that_fails_is_an_event_and_the_next_one_runs(
     simulated: Simulated, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    real = loop.reconcile
     faults = [ZeroDivisionError("a bug")]
 
     def sometimes(*args: Any, **options: Any) -> Any:
         if faults:
             raise faults.pop()
-        return real(*args, **options)
+        return reconcile(*args, **options)
 
     async def test(rig: Any) -> None:
         monkeypatch.setattr(loop, "reconcile", sometimes)

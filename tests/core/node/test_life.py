@@ -203,3 +203,10 @@ def test_a_status_tells_everything_but_secrets(agent: Any, ready: Record) -> Non
     assert (record.shard, record.status) == (ready.shard, status)
     assert "engine-key-in-clear" not in record.model_dump_json()
     assert "t0" not in record.model_dump_json()
+
+
+def test_what_a_killed_engine_was_doing_is_not_told_as_its_last_words(ready: Record) -> None:
+    dying = exited(ready, Exit(signal="KILL"), "launch_slot: processing somebody's task\n")
+    assert dying.failure is not None
+    assert dying.failure.detail == "engine was ended by signal KILL"
+    assert "somebody" in dying.failure.tail

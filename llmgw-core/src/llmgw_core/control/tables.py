@@ -30,10 +30,7 @@ class TableMaker:
         return self._last.version + 1
 
     def _table(self, snapshot: Snapshot, epoch: Epoch, version: int) -> Table:
-        states = {
-            standing.model: ": ".join(part for part in (standing.state, standing.reason) if part)
-            for standing in snapshot.standings
-        }
+        states = {standing.model: standing.for_clients for standing in snapshot.standings}
         nodes = snapshot.actual.nodes.values()
         return Table(
             epoch=epoch,

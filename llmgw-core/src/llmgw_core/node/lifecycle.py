@@ -91,7 +91,8 @@ def exited(
         return record
     known = _known(tail, patterns) if record.state in _BEFORE_READY and end.signal != "KILL" else None
     kind, hint = (known.pattern.failure, known.pattern.hint) if known else _unknown(end)
-    line = known.line if known else _last_line(tail)
+    # One that was killed had no last words: the last line is only what it was doing, maybe for somebody.
+    line = known.line if known else _last_line(tail) if end.code is not None else ""
     detail = f"{name} {_how(end)}: {line[:300]}" if line else f"{name} {_how(end)}"
     failure = Failure(
         failure=kind, detail=detail, exit_code=end.code, signal=end.signal, tail=tail[-TAIL_BYTES:], hint=hint

@@ -26,6 +26,13 @@ class Standing:
     next: str = ""
     failure: Failure | None = None
 
+    @property
+    def for_clients(self) -> str:
+        """What those who ask for the model may know: never an engine's words, which may tell of others."""
+        if self.state == "failed" and self.failure is not None:
+            return f"failed ({self.failure.failure.replace('_', ' ')})"
+        return self.state
+
 
 def standings(
     catalog: Catalog,
@@ -88,8 +95,7 @@ def _why(failure: Failure) -> str:
 
 
 def _again(entry: Backoff, now: float) -> str:
-    wait = max(entry.until - now, 0.0)
-    again = f"retry in {format_duration(wait)}, attempt {entry.failures + 1}"
+    wait = format_duration(max(entry.until - now, 0.0))
     if entry.catalog is not None:
-        return f"not retried until the catalog changes ({again})"
-    return again
+        return f"not retried until the catalog changes; looked at again in {wait}"
+    return f"retry in {wait}, attempt {entry.failures + 1}"
