@@ -67,17 +67,19 @@ def test_the_last_process_is_the_engine_and_the_others_stand_beside_it(built: Bu
 
 
 @pytest.mark.parametrize(
-    ("argv", "arguments"),
+    ("binary", "argv", "arguments"),
     (
-        (("/usr/bin/toy", "serve", "--a"), ("serve", "--a")),
-        (("/opt/toy", "--a"), ("--a",)),
-        (("python", "-m", "toy.server", "--a"), ("--a",)),
+        ("/usr/bin/toy", ("/usr/bin/toy", "serve", "--a"), ("serve", "--a")),
+        ("/usr/bin/toy", ("/usr/bin/toy", "-m", "/model", "--a"), ("-m", "/model", "--a")),
+        ("/usr/bin/toy", ("/opt/toy", "--a"), ("--a",)),
+        ("/usr/bin/toy", ("python", "-m", "toy.server", "--a"), ("--a",)),
+        ("/opt/toy/bin/python3", ("/opt/toy/bin/python3", "-m", "toy.server", "--a"), ("--a",)),
     ),
 )
 def test_the_program_is_not_one_of_its_arguments(
-    info: EngineInfo, argv: tuple[str, ...], arguments: tuple[str, ...]
+    info: EngineInfo, binary: str, argv: tuple[str, ...], arguments: tuple[str, ...]
 ) -> None:
-    given = build(info, lambda *_: (Command(name="engine", argv=argv),), binary=("/usr/bin/toy",), version="")
+    given = build(info, lambda *_: (Command(name="engine", argv=argv),), binary=(binary,), version="")
     assert {one.arguments for one in given.made} == {arguments}
 
 

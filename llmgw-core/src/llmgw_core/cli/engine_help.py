@@ -39,7 +39,8 @@ def from_file(path: Path, info: EngineInfo) -> Help:
             content = opened.read(4 * MAX_HELP_CHARS)
     except OSError as error:
         raise ConfigError(f"the help cannot be read: {error.strerror}", where=str(path)) from None
-    return Help(content.decode("utf-8", "replace"), path.name, info.binary.names[:1] or (info.name,))
+    binary = info.binary.names[:1] or _fallback(info) or (info.name,)
+    return Help(content.decode("utf-8", "replace"), path.name, binary)
 
 
 def from_program(path: Path | None, info: EngineInfo, *, ask_version: bool) -> Help:
@@ -61,10 +62,14 @@ def _found(path: Path | None, info: EngineInfo) -> tuple[str, ...]:
     for name in info.binary.names:
         if found := shutil.which(name):
             return (found,)
-    if info.binary.fallback:
-        return tuple(sys.executable if item == "{python}" else item for item in info.binary.fallback)
+    if fallback := _fallback(info):
+        return fallback
     names = " or ".join(info.binary.names) or info.title
     raise ConfigError(f"{names} is not on PATH", fix="give --binary PATH or --help-file FILE")
+
+
+def _fallback(info: EngineInfo) -> tuple[str, ...]:
+    return tuple(sys.executable if item == "{python}" else item for item in info.binary.fallback)
 
 
 def _version(binary: Sequence[str], spec: BinarySpec, timeout: float) -> str:

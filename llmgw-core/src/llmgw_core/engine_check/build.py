@@ -33,9 +33,11 @@ class Made:
     def arguments(self) -> tuple[str, ...]:
         """What follows the program."""
         argv = self.command.argv
-        if argv[: len(self.binary)] == self.binary:
-            return argv[len(self.binary) :]
-        return argv[3:] if argv[1:2] == ("-m",) else argv[1:]
+        whole = argv[: len(self.binary)] == self.binary
+        rest = argv[len(self.binary) :] if whole else argv[1:]
+        # Of an interpreter the program is a module; another program may have a flag called -m.
+        interpreter = not whole or PurePosixPath(self.binary[-1]).name.startswith("python")
+        return rest[2:] if interpreter and rest[:1] == ("-m",) else rest
 
     def begins_with(self, program: str) -> bool:
         """Whether this is a command of `program`, such as `ray start`."""

@@ -19,15 +19,20 @@ _SIZES = ("tensor_parallel", "pipeline_parallel", "data_parallel")
 _OPTIONS = ("launch_mode", "quantization", "kv_cache_dtype", "max_model_len")
 
 
-def refuse_unsupported(info: EngineInfo, shard: Shard, *, takes: Collection[str] = ()) -> None:
+def refuse_unsupported(
+    info: EngineInfo, shard: Shard, *, takes: Collection[str] = (), variables: Collection[str] = ()
+) -> None:
     """Refuse what `info` does not declare as supported, and every optional field that is not in `takes`.
 
     So that no wish of an operator is dropped in silence: a field that a plugin does not look at is refused
     where it is set. `takes` has names of `Profile`: the parallel sizes, launch_mode, quantization,
-    kv_cache_dtype, max_model_len. Raises Unsupported with the field.
+    kv_cache_dtype, max_model_len. `variables` are names that a profile's `env` may not have, since the plugin
+    sets them or they would change what it says. Raises Unsupported with the field.
     """
     for field, reason in _refusals(info, shard, takes):
         raise Unsupported(field, reason)
+    for name in sorted(shard.profile.env.keys() & set(variables)):
+        raise Unsupported(f"env.{name}", "llmgw sets it itself, or it would win over what llmgw sets")
 
 
 def _refusals(info: EngineInfo, shard: Shard, takes: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -98,9 +98,9 @@ class CommandRules(EngineSuite):
             assert fields == {"max_model_len"}, f"it is refused as {', '.join(sorted(fields))}"
             return
         small, large = (_texts(one) for one in found if isinstance(one, Answered))
-        differing = [pair for pair in zip(small, large, strict=False) if pair[0] != pair[1]]
-        assert differing, "max_model_len changes nothing"
         assert len(small) == len(large), "max_model_len changes how many arguments there are"
+        differing = [pair for pair in zip(small, large, strict=True) if pair[0] != pair[1]]
+        assert differing, "max_model_len changes nothing"
         for one, other in differing:
             scaled = [_number(text) for text in (one, other)]
             assert _in_proportion(scaled), f"of {_LIMITS[0]} and {_LIMITS[1]} it makes {one} and {other}"
@@ -115,13 +115,18 @@ class CommandRules(EngineSuite):
                 assert _texts(asked) != _texts(plain), f"{field} changes nothing, and is not refused"
 
     @rule
-    def test_the_environment_of_a_profile_is_passed(self) -> None:
-        """Operators tune engines by variables that nobody else knows."""
-        one = self._try(changed(self._one().request, profile={"env": {"KIT_VARIABLE": "its value"}}))
-        if isinstance(one, Unsupported):
-            assert one.field.startswith("env"), f"it is refused as {one.field}"
-            return
-        assert one.commands[-1].env.get("KIT_VARIABLE") == "its value", "a variable of the profile is lost"
+    def test_no_variable_overrides_its_own(self) -> None:
+        """A variable of the profile's that the plugin sets too is refused, or stays the operator's."""
+        one = self._one()
+        command = one.commands[-1]
+        for name in sorted({*command.env, *command.secret_env}):
+            tried = self._try(changed(one.request, profile={"env": {name: "of-the-suite"}}))
+            if isinstance(tried, Unsupported):
+                assert tried.field == f"env.{name}", f"the operator's {name} is refused as {tried.field}"
+                continue
+            last = tried.commands[-1]
+            kept = name not in last.secret_env and last.env.get(name, "of-the-suite") == "of-the-suite"
+            assert kept, f"the operator's {name} is dropped in silence"
 
     @rule
     def test_ranks_refuse_alike(self) -> None:

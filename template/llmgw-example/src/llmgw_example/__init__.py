@@ -53,7 +53,7 @@ def llmgw_engine_flags() -> tuple[spec.FlagTable, ...]:
 @spec.hookimpl
 def llmgw_engine_commands(shard: spec.Shard, launch: spec.Launch) -> tuple[spec.Command, ...]:
     """The one process of a shard. Raises Unsupported for what example-server cannot do."""
-    spec.refuse_unsupported(ENGINE, shard, takes=("max_model_len",))
+    spec.refuse_unsupported(ENGINE, shard, takes=("max_model_len",), variables=("EXAMPLE_API_KEY",))
     profile = shard.profile
     argv = (
         *launch.binary,
@@ -64,8 +64,8 @@ def llmgw_engine_commands(shard: spec.Shard, launch: spec.Launch) -> tuple[spec.
         *((f"--context={profile.max_model_len}",) if profile.max_model_len else ()),
         *spec.operator_arguments(profile, ENGINE, TABLES, launch.version, owned=OWN_FLAGS),
     )
-    key, grace = {"EXAMPLE_API_KEY": launch.key} if launch.key else {}, shard.timeouts.kill
-    return (spec.Command(name="engine", argv=argv, env=profile.env, secret_env=key, grace=grace),)
+    key = {"EXAMPLE_API_KEY": launch.key} if launch.key else {}
+    return (spec.Command(name="engine", argv=argv, secret_env=key, grace=shard.timeouts.kill),)
 
 
 @spec.hookimpl
