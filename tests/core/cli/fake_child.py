@@ -1,6 +1,7 @@
 """A stand-in for a daemon: writes its starts and signals to a journal, and answers HTTP when told to.
 
-`fake_child.py NAME JOURNAL [--exit CODE] [--deaf N] [--port PORT --answer FILE]`
+`fake_child.py NAME JOURNAL [--exit CODE] [--fails-while FILE] [--deaf N] [--engine PID]
+[--busy SECONDS] [--port PORT --answer FILE]`
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ def main() -> None:
     parser.add_argument("journal", type=Path)
     parser.add_argument("--exit", type=int)
     parser.add_argument("--deaf", type=int, default=0, help="ignore this many TERMs")
+    parser.add_argument("--fails-while", type=Path, help="exit with code 3 where this file is")
+    parser.add_argument("--engine", type=int, help="a process that TERM ends too")
+    parser.add_argument("--busy", type=float, default=0.0, help="seconds that TERM takes")
     parser.add_argument("--port", type=int)
     parser.add_argument("--answer", type=Path)
     given = parser.parse_args()
@@ -36,11 +40,22 @@ def main() -> None:
         if number == signal.SIGTERM and left > 0:
             left -= 1
             return
+        if number == signal.SIGTERM and given.engine is not None:
+            os.kill(given.engine, signal.SIGKILL)
+        end = time.monotonic() + given.busy
+        while time.monotonic() < end:
+            time.sleep(0.1)
         os._exit(0)
 
+    write("start")
+    if given.fails_while is not None and given.fails_while.exists():
+        sys.stderr.write("error: no space\n")
+        sys.exit(3)
+    if given.engine is not None:
+        time.sleep(0.5)  # as long as imports take: TERM would end it now, and the engine would stay
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, on_signal)
-    write("start")
+    write("listens")
     if given.exit is not None:
         sys.stderr.write("error: the disk is made of cheese\n")
         sys.exit(given.exit)

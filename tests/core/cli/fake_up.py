@@ -1,7 +1,7 @@
 """`llmgw up` with children of the test's choice: everything behind the checks is the real thing.
 
-`fake_up.py SETTINGS` where SETTINGS is a JSON file with `root`, `admin`, `gateway`, `keep_engines`, and
-`children`: name → `{argv, fingerprint}`.
+`fake_up.py SETTINGS` where SETTINGS is a JSON file with `root`, `admin`, `gateway`, `keep_engines`,
+`silent`, and `children`: name → `{argv, fingerprint}`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import anyio
+from llmgw_core.cli.up import ending
 from llmgw_core.cli.up.child import ChildSpec
 from llmgw_core.cli.up.first_run import prepare
 from llmgw_core.cli.up.layout import StateLayout
@@ -36,6 +37,7 @@ def main() -> None:
         )
         for name, child in given["children"].items()
     )
+    ending.SILENT = given["silent"]
     with StateLock.take(layout.lock, "llmgw up"):
         prepare(layout)
         anyio.run(lambda: run_up(plan, specs, os.environ, LinePrinter(), keep_engines=given["keep_engines"]))

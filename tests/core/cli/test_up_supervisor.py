@@ -6,9 +6,11 @@ import json
 import os
 import signal
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
+from llmgw_core.cli.up.engines import OWNER, SHARD, SPEC
 from llmgw_core.cli.up.supervisor import retry_delay
 
 ORDER = ["agent", "gateway", "server"]
@@ -16,10 +18,6 @@ ORDER = ["agent", "gateway", "server"]
 
 def model_row(**more: Any) -> dict[str, Any]:
     return {"name": "tiny", "state": "ready", "wanted": 1, "ready": 1, **more}
-
-
-def replica_row(pid: int, **more: Any) -> dict[str, Any]:
-    return {"id": "r-1", "model": "tiny", "state": "Ready", "for_seconds": 1.0, "pids": [pid], **more}
 
 
 def terms(rig: Any) -> list[str]:
@@ -139,35 +137,111 @@ def test_a_reused_pid_is_neither_taken_over_nor_signalled(rig: Any, wait_for: An
             stranger.kill()
 
 
-def test_keep_engines_leaves_them_and_says_which(rig: Any, wait_for: Any) -> None:
+def test_keep_engines_leaves_them_and_says_which(rig: Any) -> None:
     rig.keep_engines = True
-    with subprocess.Popen(["sleep", "600"]) as engine:
-        try:
-            rig.status = {"models": [model_row()], "replicas": [replica_row(engine.pid)]}
-            process = rig.up()
-            wait_for(rig.said("tiny            ready"), "the model's row")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
-            assert rig.words("agent") == ["start", "SIGUSR1"]
-            assert f"kept: tiny (pid {engine.pid})" in rig.output().read_text()
-        finally:
-            engine.kill()
+    engine = rig.engine()
+    process = rig.up()
+    rig.wait_started()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert rig.words("agent") == ["start", "SIGUSR1"]
+    assert f"kept: tiny (pid {engine.pid})" in rig.output().read_text()
+    assert engine.poll() is None
 
 
-def test_an_engine_that_did_not_stop_is_named(rig: Any, wait_for: Any) -> None:
-    with subprocess.Popen(["sleep", "600"]) as engine:
-        try:
-            rig.status = {"models": [model_row()], "replicas": [replica_row(engine.pid)]}
-            process = rig.up()
-            wait_for(rig.said("tiny            ready"), "the model's row")
-            process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 0
-            told = rig.output().read_text()
-            assert "stopping tiny…" in told
-            assert f"still running: tiny (pid {engine.pid})" in told
-            assert "everything stopped" not in told
-        finally:
-            engine.kill()
+def test_an_engine_that_did_not_stop_is_a_failure_that_says_how_to_stop_it(rig: Any) -> None:
+    engine = rig.engine()
+    process = rig.up()
+    rig.wait_started()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 1
+    told = rig.output().read_text()
+    assert "stopping tiny…" in told
+    assert f"still running: tiny (pid {engine.pid})" in told
+    assert f"kill {engine.pid}" in told
+    assert "everything stopped" not in told
+    assert terms(rig) == ORDER
+
+
+def test_engines_of_other_state_directories_are_none_of_its_business(rig: Any, tmp_path: Path) -> None:
+    rig.path = tmp_path / "other"
+    rig.path.mkdir()
+    foreign = rig.engine()
+    rig.path = tmp_path
+    process = rig.up()
+    rig.wait_started()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert "no engine was running" in rig.output().read_text()
+    assert foreign.poll() is None
+
+
+def test_ctrl_c_while_the_agent_is_down_starts_it_once_to_stop_the_engines(rig: Any, wait_for: Any) -> None:
+    engine = rig.engine()
+    broken = rig.path / "disk-is-full"
+    broken.touch()
+    rig.options["agent"] = ["--fails-while", str(broken), "--engine", str(engine.pid)]
+    process = rig.up()
+    wait_for(lambda: len(rig.pids("agent")) >= 4, "a pause of seconds before the next start")
+    before = len(rig.pids("agent"))
+    broken.unlink()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert len(rig.pids("agent")) == before + 1
+    assert rig.words("agent")[-1] == "SIGTERM"
+    assert engine.wait(60) == -signal.SIGKILL
+    assert "1 engine process stopped" in rig.output().read_text()
+
+
+def test_an_agent_that_cannot_be_started_any_more_leaves_a_failure(rig: Any, wait_for: Any) -> None:
+    engine = rig.engine()
+    rig.options["agent"] = ["--exit", "3"]
+    process = rig.up()
+    wait_for(lambda: len(rig.pids("agent")) >= 3, "a pause before the next start")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 1
+    assert f"kill {engine.pid}" in rig.output().read_text()
+
+
+def test_ctrl_c_while_the_agent_still_starts_waits_until_it_can_hear(rig: Any, wait_for: Any) -> None:
+    engine = rig.engine()
+    rig.options["agent"] = ["--engine", str(engine.pid)]
+    process = rig.up()
+    wait_for(lambda: bool(rig.pids("agent")), "an agent that has no signal handler yet")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert rig.words("agent") == ["start", "SIGTERM"]
+
+
+def test_an_agent_that_hangs_is_killed_and_another_one_stops_the_engines(rig: Any) -> None:
+    engine = rig.engine()
+    rig.silent = 1.0
+    rig.options["agent"] = ["--engine", str(engine.pid)]
+    process = rig.up()
+    rig.wait_started()
+    os.kill(rig.pids("agent")[0], signal.SIGSTOP)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    told = rig.output().read_text()
+    assert "agent: does not react; killed" in told
+    assert "everything stopped" in told
+    assert len(rig.pids("agent")) == 2
+
+
+def test_an_agent_that_is_at_work_is_not_taken_for_stuck(rig: Any, wait_for: Any) -> None:
+    rig.silent = 1.0
+    rig.options["agent"] = ["--busy", "3"]
+    process = rig.up()
+    rig.wait_started()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert rig.words("agent") == ["start", "SIGTERM"]
+    assert "does not react" not in rig.output().read_text()
+
+
+def test_the_marks_of_an_engine_are_those_that_the_agent_gives() -> None:
+    process = pytest.importorskip("llmgw_agent.process", reason="llmgw-agent is not installed")
+    assert (OWNER, SHARD, SPEC) == (process.OWNER, process.MARKER, process.SPEC)
 
 
 def test_the_curl_line_names_the_first_model_that_answers(rig: Any, wait_for: Any) -> None:

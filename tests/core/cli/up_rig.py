@@ -46,6 +46,8 @@ class Rig:
     options: dict[str, list[str]] = field(default_factory=dict)
     fingerprints: dict[str, str] = field(default_factory=dict)
     keep_engines: bool = False
+    silent: float = 60.0
+    more: list[subprocess.Popen[bytes]] = field(default_factory=list)
     started: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     def up(self) -> subprocess.Popen[bytes]:
@@ -60,6 +62,13 @@ class Rig:
         self.started.append(process)
         return process
 
+    def engine(self, model: str = "tiny") -> subprocess.Popen[bytes]:
+        """A process that bears the marks of an engine of this state directory."""
+        owner = str(self.path / "state" / "agent")
+        marks = {"LLMGW_OWNER": owner, "LLMGW_SHARD": "r-1/0:t", "LLMGW_SPEC": json.dumps({"model": model})}
+        self.more.append(subprocess.Popen(["sleep", "600"], env={**os.environ, **marks}))
+        return self.more[-1]
+
     def output(self, number: int = 0) -> Path:
         return self.path / f"output-{number}.txt"
 
@@ -72,17 +81,20 @@ class Rig:
         return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
 
     def words(self, name: str) -> list[str]:
-        return [row[1] for row in self.journal() if row[0] == name]
+        return [row[1] for row in self.journal() if row[0] == name and row[1] != "listens"]
 
     def pids(self, name: str) -> list[int]:
         return [int(row[2]) for row in self.journal() if row[0] == name and row[1] == "start"]
 
     def wait_started(self) -> None:
         names = ("server", "gateway", "agent")
-        wait_for(lambda: all(self.pids(name) for name in names), "every child started")
+        wait_for(
+            lambda: {name for name, word, *_ in self.journal() if word == "listens"} >= set(names),
+            "every child started",
+        )
 
     def close(self) -> None:
-        for process in self.started:
+        for process in (*self.started, *self.more):
             process.kill()
             process.wait()
         for row in self.journal():
@@ -108,6 +120,7 @@ class Rig:
             "admin": f"127.0.0.1:{self.admin_port}",
             "gateway": f"127.0.0.1:{self.gateway_port}",
             "keep_engines": self.keep_engines,
+            "silent": self.silent,
             "children": {
                 name: {
                     "argv": [

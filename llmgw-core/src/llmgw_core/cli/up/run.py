@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import anyio
+import anyio.to_thread
 
 from llmgw_core.cli.admin_client import AdminClient
 from llmgw_core.cli.up.child import ChildSpec
 from llmgw_core.cli.up.curl import ready_words
 from llmgw_core.cli.up.ending import Ending
+from llmgw_core.cli.up.engines import engine_processes
 from llmgw_core.cli.up.first_run import read_secret
 from llmgw_core.cli.up.last_words import last_words
 from llmgw_core.cli.up.plan import UpPlan
@@ -31,7 +34,10 @@ async def run_up(
     *,
     keep_engines: bool,
 ) -> None:
-    """Keep the children running and show how they stand, until TERM or Ctrl-C; then end them in order."""
+    """Keep the children running and show how they stand, until TERM or Ctrl-C; then end them in order.
+
+    Raises EnginesLeft when an engine could not be stopped.
+    """
     supervisor = Supervisor(specs, plan.layout.children, environment)
     key = read_secret(plan.layout, "api_key")
     watcher = Watcher(
@@ -39,7 +45,8 @@ async def run_up(
         AdminClient(plan.gateway_url, key, timeout=5.0),
     )
     show = Show(plan, supervisor, watcher, printer, key)
-    ending = Ending(supervisor, watcher, printer.say)
+    look = partial(engine_processes, plan.layout.data("agent"))
+    ending = Ending(supervisor, partial(anyio.to_thread.run_sync, look), printer.say)
     asked = anyio.Event()
     async with anyio.create_task_group() as group:
         await group.start(stop_signals, asked.set, ending.hurry)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from anyio.abc import TaskStatus
 
 from llmgw_core.cli.up.child import Child, ChildId, ChildSpec, start, take_over
 from llmgw_core.cli.up.children_file import read_children, write_children
@@ -46,6 +47,8 @@ class KeptChild:
         self.spec = spec
         self.state = ChildState()
         self.child: Child | None = None
+        self.code: int | None = None
+        """Exit code of its last end; None before it, and where it cannot be known."""
         self._environment = environment
         self._changed = changed
         self._ending = anyio.Event()
@@ -68,15 +71,33 @@ class KeptChild:
         finally:
             self._over.set()
 
+    async def once_more(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Start it for its last work after it has ended for good; return when it has ended again."""
+        self._over = anyio.Event()
+        task_status.started()
+        try:
+            await self._run_once(None)
+        finally:
+            self._over.set()
+
+    def retire(self) -> None:
+        """Do not start it again when it ends."""
+        self._ending.set()
+
     def end(self, number: signal.Signals) -> None:
         """Send a signal, and do not start it again."""
-        self._ending.set()
+        self.retire()
         if self.child is not None:
             self.child.signal(number)
 
     async def over(self) -> None:
         """Wait until it has ended for good."""
         await self._over.wait()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended for good."""
+        return self._over.is_set()
 
     def _same(self, known: ChildId | None) -> bool:
         return known is not None and known.fingerprint == self.spec.fingerprint
@@ -109,6 +130,7 @@ class KeptChild:
         old.close()
 
     async def _run_once(self, known: ChildId | None) -> str:
+        self.code = None
         try:
             child = (take_over(known) if known and self._same(known) else None) or start(
                 self.spec, self._environment
@@ -118,11 +140,11 @@ class KeptChild:
         self.child = child
         self._become(ChildState(pid=child.id.pid, adopted=child.adopted, ended=self.state.ended))
         try:
-            code = await child.gone()
+            self.code = await child.gone()
         finally:
             self.child = None
             child.close()
-        return _how_it_ended(code)
+        return _how_it_ended(self.code)
 
     async def _pause(self, ended: str, seconds: float) -> None:
         self._become(ChildState(ended=ended, retry_in=seconds))

@@ -1,4 +1,4 @@
-"""What `llmgw up` sees: the admin API's status, the gateway's models, and pids of engines."""
+"""What `llmgw up` sees: the admin API's status and the gateway's models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import anyio.to_thread
 
 from llmgw_core.cli.admin_client import AdminClient
 from llmgw_core.cli.admin_view import ClusterStatus, ModelRow, NodeRow, ReplicaRow, read_status
-from llmgw_core.cli.up.child import start_time
 from llmgw_core.spec.errors import RequestFailed
 
 
@@ -42,26 +41,13 @@ class Sight:
         return min(ready, key=lambda row: row.silence or 0.0, default=None)
 
 
-@dataclass(frozen=True)
-class EngineProcess:
-    """An engine's process as it was seen, so that later its pid cannot be taken for another's."""
-
-    model: str
-    pid: int
-    started: int
-
-    def alive(self) -> bool:
-        return start_time(self.pid) == self.started
-
-
 class Watcher:
-    """Looks at control plane and gateway, and remembers every engine process that it saw."""
+    """Looks at control plane and gateway."""
 
     def __init__(self, admin: AdminClient, gateway: AdminClient) -> None:
         self._admin = admin
         self._gateway = gateway
         self.sight = Sight()
-        self.engines: dict[int, EngineProcess] = {}
 
     async def look(self) -> Sight:
         """Ask both once; one that does not answer is None in what is returned."""
@@ -81,25 +67,13 @@ class Watcher:
             group.start_soon(ask_admin)
             group.start_soon(ask_gateway)
         self.sight = seen
-        self._remember_engines()
         return seen
-
-    def running_engines(self) -> tuple[EngineProcess, ...]:
-        """Every engine process seen so far that is still there."""
-        return tuple(engine for engine in self.engines.values() if engine.alive())
 
     async def _ask(self, client: AdminClient, path: str) -> object:
         try:
             return await anyio.to_thread.run_sync(client.call, "GET", path, abandon_on_cancel=True)
         except RequestFailed:
             return None
-
-    def _remember_engines(self) -> None:
-        for row in self.sight.status.replicas if self.sight.status else ():
-            for pid in row.pids:
-                started = start_time(pid)
-                if started is not None:
-                    self.engines[pid] = EngineProcess(row.model, pid, started)
 
 
 def _status(answer: object) -> ClusterStatus | None:
