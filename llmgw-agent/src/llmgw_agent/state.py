@@ -142,7 +142,11 @@ class StateKeeper:
 
     async def _write_file(self, path: str, record: Record | None, content: bytes) -> None:
         if path not in self._written or self._written[path][1] != content:
-            await self._disk.write(path, content)
+            try:
+                await self._disk.write(path, content)
+            except OSError as error:
+                error.filename = error.filename or path  # a write to an open file names none by itself
+                raise
         self._written[path] = (record, content)
 
     def _path(self, shard: str) -> str:

@@ -16,6 +16,7 @@ from anyio.abc import TaskStatus
 
 from llmgw_core.config import split_address
 from llmgw_core.listeners import listener
+from llmgw_core.os_errors import advice
 from llmgw_core.spec.errors import ConfigError, PortInUse, StateDirError, StateDirHeld
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -56,7 +57,7 @@ class StateLock:
             os.pwrite(self._descriptor, line.encode(), 0)
         except OSError as error:
             raise StateDirError(
-                f"cannot be written: {error.strerror}", where=str(self._path.parent)
+                f"cannot be written: {error.strerror}", where=str(self._path), fix=advice(error)
             ) from None
 
 
@@ -68,7 +69,7 @@ def make_dir(directory: Path) -> None:
         raise StateDirError(
             f"cannot be made: {error.strerror}",
             where=str(directory),
-            fix="choose a directory that you can write to",
+            fix=_choose_or(error),
         ) from None
 
 
@@ -80,8 +81,13 @@ def _open_lock(path: Path) -> int:
         raise StateDirError(
             f"cannot be written: {error.strerror}",
             where=str(path.parent),
-            fix="choose a directory that you can write to",
+            fix=_choose_or(error),
         ) from None
+
+
+def _choose_or(error: OSError) -> str:
+    known = advice(error) if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE} else None
+    return known or "choose a directory that you can write to"
 
 
 def _lock(path: Path, descriptor: int) -> None:

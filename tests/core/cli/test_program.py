@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +150,38 @@ def test_an_error_is_what_where_and_what_to_do_with_its_exit_code(
     result = call("version")
     assert (result.exit_code, result.stderr) == (code, told)
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    (
+        (errno.ENOSPC, "make room"),
+        (errno.EDQUOT, "make room"),
+        (errno.EROFS, "mounted read-only"),
+        (errno.EACCES, "who may use it"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.EIO, "dmesg"),
+    ),
+)
+def test_an_error_of_the_operating_system_is_no_bug_and_says_file_reason_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    raising(monkeypatch, ExceptionGroup("g", [OSError(number, os.strerror(number), "/srv/state.json")]))
+    result = call("version")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: /srv/state.json: {os.strerror(number)}\n  → ")
+    assert advice in result.stderr
+    assert "bug" not in result.stderr
+
+
+@pytest.mark.parametrize("error", (OSError("no more of it"), TimeoutError("no more of it")))
+def test_one_without_file_and_number_is_told_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    raising(monkeypatch, error)
+    result = call("version")
+    assert result.stderr.startswith("error: no more of it\n")
+    assert "this is a bug" not in result.stderr
 
 
 def test_a_bug_is_told_without_traceback_and_with_one_under_debug(monkeypatch: pytest.MonkeyPatch) -> None:

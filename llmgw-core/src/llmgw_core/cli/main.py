@@ -54,12 +54,16 @@ class LazyGroup(click.Group):
 
 def tell(error: Exception) -> int:
     """Say on stderr what was wrong, where, and what to do; never a traceback. The exit code."""
+    from llmgw_core import os_errors
     from llmgw_core.spec.errors import LlmgwError
 
     known = _first_known(error, LlmgwError)
     if isinstance(known, LlmgwError):
         place = f"{known.where}: " if known.where else ""
         message, fix, code = f"{place}{known.message}", known.fix, known.exit_code
+    elif isinstance(known, OSError):
+        message, code = os_errors.sentence(known), 1
+        fix = os_errors.advice(known) or "`llmgw --debug …` shows where it happened"
     else:
         message, code = f"{type(known).__name__}: {known}", 1
         fix = "this is a bug in llmgw or in a plugin; `llmgw --debug …` shows where it happened"

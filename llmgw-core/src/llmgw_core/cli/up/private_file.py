@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from llmgw_core.os_errors import advice
 from llmgw_core.spec.errors import StateDirError
 
 
@@ -19,7 +20,9 @@ def write_private(path: Path, text: str) -> None:
             os.fsync(file.fileno())
         new.replace(path)
     except OSError as error:
-        raise StateDirError(f"cannot be written: {error.strerror}", where=str(path)) from None
+        raise StateDirError(
+            f"cannot be written: {error.strerror}", where=str(path), fix=advice(error)
+        ) from None
 
 
 def read_private(path: Path) -> str | None:
@@ -30,4 +33,5 @@ def read_private(path: Path) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise StateDirError(f"cannot be read: {reason}", where=str(path)) from None
+        fix = advice(error) if isinstance(error, OSError) else "remove it; it is made anew"
+        raise StateDirError(f"cannot be read: {reason}", where=str(path), fix=fix) from None
