@@ -12,6 +12,8 @@ import uvicorn
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
+from llmgw_core.http_limits import HttpLimits
+from llmgw_core.http_protocol import http_with
 from llmgw_core.spec.wire import MAX_MESSAGE_BYTES
 
 
@@ -20,7 +22,8 @@ class HttpServer(uvicorn.Server):
 
     uvicorn must never bind: a busy port would be SystemExit out of the task group. `websockets`: whether
     streams are served. `keep_alive`: seconds that an idle connection stays open. `drain_timeout`: seconds
-    that open requests get after `drain`; None for as long as they take.
+    that open requests get after `drain`; None for as long as they take. `limits`: what a request may have
+    before the application sees it.
     """
 
     def __init__(
@@ -30,6 +33,7 @@ class HttpServer(uvicorn.Server):
         websockets: bool = False,
         keep_alive: int = 5,
         drain_timeout: int | None = None,
+        limits: HttpLimits | None = None,
     ) -> None:
         protocol: Literal["websockets-sansio", "none"] = "websockets-sansio" if websockets else "none"
         super().__init__(
@@ -42,6 +46,7 @@ class HttpServer(uvicorn.Server):
                 server_header=False,
                 # On by default, and believed from loopback: any local process could pose as another.
                 proxy_headers=False,
+                http=http_with(limits or HttpLimits()),
                 ws=protocol,
                 ws_max_size=MAX_MESSAGE_BYTES,
                 timeout_keep_alive=keep_alive,
