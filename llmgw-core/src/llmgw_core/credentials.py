@@ -6,6 +6,8 @@ import hashlib
 import hmac
 
 API_KEY_PREFIX = "llmgw-"
+MAX_KEY_LIFE = 3653 * 86400.0
+"""Seconds after which a new key may expire at the latest: ten years with their leap days."""
 
 
 def api_key(token: str) -> str:

@@ -34,6 +34,11 @@ NODE = {
     "memory_mib": 2048,
     "problems": [],
 }
+ENGINES = [
+    {"name": "llamacpp", "version": "11549", "binary": ["/x"], "problems": []},
+    {"name": "sglang", "version": None, "binary": ["/opt/sglang"], "problems": ["/opt/sglang does not run"]},
+    {"name": "vllm", "version": None, "binary": [], "problems": ["vllm is not on PATH"]},
+]
 MODEL = {
     "name": "tiny",
     "state": "failed",
@@ -103,6 +108,11 @@ def ctl(api: AdminApi, *arguments: str) -> Result:
     ("name", "row", "cells"),
     (
         ("nodes", NODE, ["n", "ready", "–", "2", "2 GiB", "0", "–", "–"]),
+        (
+            "nodes",
+            {**NODE, "engines": ENGINES},
+            ["n", "ready", "–", "2", "2 GiB", "0", "llamacpp 11549", "sglang: /opt/sglang does not run"],
+        ),
         ("models", MODEL, ["tiny", "failed", "0/1", "crash; retry in 2 s"]),
         ("replicas", REPLICA, ["r-abc", "tiny", "Failed", "1m01s", "n", "crash: went away"]),
         (
@@ -173,11 +183,67 @@ def test_a_key_is_made_shown_once_listed_without_it_and_ended(api: AdminApi) -> 
     assert api.asked[-1][:2] == ("DELETE", "/admin/v1/keys/key-1")
 
 
-def test_a_time_that_is_none_is_wrong_usage(api: AdminApi) -> None:
-    result = ctl(api, "keys", "create", "bob", "--expires-in", "soon")
+@pytest.mark.parametrize(
+    ("left", "revoked", "state"),
+    (
+        (60.0, False, "live"),
+        (None, False, "live"),
+        (0.0, False, "expired"),
+        (-1.0, False, "expired"),
+        (-1.0, True, "revoked"),
+    ),
+)
+def test_a_key_is_live_expired_or_revoked(
+    api: AdminApi, left: float | None, revoked: bool, state: str
+) -> None:
+    row = {**KEY, "expires_in": left, "revoked": revoked}
+    api.answers["/admin/v1/keys"] = (200, {"keys": [row]})
+    assert ctl(api, "keys", "list").stdout.split()[-1] == state
+
+
+@pytest.mark.parametrize(
+    ("time", "told"),
+    (
+        ("soon", "write for instance 30s"),
+        ("0s", "more than 0 s"),
+        ("4000d", "at most ten years"),
+    ),
+)
+def test_a_time_that_is_none_is_wrong_usage(api: AdminApi, time: str, told: str) -> None:
+    result = ctl(api, "keys", "create", "bob", "--expires-in", time)
     assert result.exit_code == 2
-    assert "write for instance 30s" in result.stderr
+    assert told in " ".join(result.stderr.split())
     assert api.asked == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    (
+        ("keys", "revoke", ""),
+        ("keys", "revoke", "a/b"),
+        ("logs", ""),
+        ("logs", "r-1/0"),
+        ("explain", ""),
+        ("keys", "create", " "),
+        ("keys", "create", "bob\nalice"),
+        ("keys", "create", "bob", "--tenant", "a\x1b[31m"),
+    ),
+)
+def test_a_name_that_can_be_none_is_refused_before_anybody_is_asked(
+    api: AdminApi, arguments: tuple[str, ...]
+) -> None:
+    result = ctl(api, *arguments)
+    assert result.exit_code == 2
+    assert "Invalid value for" in result.stderr
+    assert "\x1b" not in result.stderr
+    assert api.asked == []
+
+
+def test_what_is_odd_about_a_new_key_is_told_beside_it(api: AdminApi) -> None:
+    api.answers["/admin/v1/keys"] = (201, {**KEY, "key": "llmgw-new", "warnings": ["no model 'x'"]})
+    result = ctl(api, "keys", "create", "bob", "--model", "x", "--json")
+    assert json.loads(result.stdout)["key"] == "llmgw-new"
+    assert result.stderr == "warning: no model 'x'\n"
 
 
 def test_reload_tells_the_revision(api: AdminApi) -> None:
@@ -195,7 +261,8 @@ def test_reload_tells_the_revision(api: AdminApi) -> None:
             "no such model\n  → see models",
         ),
         (401, {"error": {"code": "x", "message": "wrong token"}}, "LLMGW_TOKEN"),
-        (500, b"<html>", "HTTP 500"),
+        (500, b"<html>", "HTTP 500, and no word why\n  → check that --server"),
+        (401, b"<html>", "LLMGW_TOKEN"),
         (200, b"<html>", "not JSON"),
         (200, {"other": 1}, "an answer without 'models'"),
     ),

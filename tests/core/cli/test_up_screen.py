@@ -116,9 +116,10 @@ def test_a_further_attempt_is_shown_as_what_it_is_and_not_as_the_last_failure() 
     assert (row.state, row.text, row.detail, row.notes) == ("loading", "llamacpp 11549", "1.5 s", ())
 
 
-def test_a_model_that_fits_nowhere_shows_what_is_wrong_with_the_engines() -> None:
-    node = {**NODE, "engines": [{"name": "llamacpp", "version": None, "problems": ["not on PATH"]}]}
-    shown = screen(sight(model("unschedulable", reason="n: engine: needs llamacpp"), node=node))
+def test_a_model_that_fits_nowhere_shows_what_is_wrong_with_the_engines_that_it_wants() -> None:
+    missing = [{"name": name, "problems": ["not on PATH"]} for name in ("llamacpp", "vllm")]
+    wanted = model("unschedulable", reason="n: engine: needs llamacpp", engines=["llamacpp"])
+    shown = screen(sight(wanted, node={**NODE, "engines": missing}))
     assert shown["tiny"].text == "n: engine: needs llamacpp"
     assert shown["agent"].notes == ("llamacpp: not on PATH",)
 

@@ -81,6 +81,7 @@ async def test_status_tells_of_everything(admin: httpx2.AsyncClient) -> None:
     assert status["ready"]
     assert [(row["name"], row["state"]) for row in status["models"]] == [("small", "unschedulable")]
     assert "no node has registered" in status["models"][0]["reason"]
+    assert status["models"][0]["engines"] == ["simulated"]
 
 
 async def test_explain_says_why_and_knows_no_stranger(admin: httpx2.AsyncClient) -> None:
@@ -103,12 +104,36 @@ async def test_a_key_is_shown_once_listed_without_its_secret_and_revoked(admin: 
 
 
 @pytest.mark.parametrize(
-    "body", (b"", b"{", b"[]", b'{"owner": ""}', b'{"owner": "a", "colour": 1}', b"x" * 70_000)
+    "body",
+    (
+        b"",
+        b"{",
+        b"[]",
+        b'{"owner": ""}',
+        b'{"owner": "a", "colour": 1}',
+        b"x" * 70_000,
+        b'{"owner": "a\\nb"}',
+        b'{"owner": "a", "tenant": "\\u001b[31m"}',
+        b'{"owner": "a", "expires_in": 0}',
+        b'{"owner": "a", "expires_in": 1e9}',
+    ),
 )
 async def test_a_bad_key_request_is_a_400_with_a_sentence(admin: httpx2.AsyncClient, body: bytes) -> None:
     answer = await admin.post("/admin/v1/keys", content=body)
     assert answer.status_code == 400
     assert answer.json()["error"]["message"]
+
+
+async def test_a_key_for_a_model_that_is_not_there_comes_with_a_warning(admin: httpx2.AsyncClient) -> None:
+    made = await admin.post("/admin/v1/keys", json={"owner": "ann", "models": ["small", "smal"]})
+    assert made.status_code == 201
+    assert made.json()["warnings"] == ["the catalog has no model 'smal' at present"]
+
+
+async def test_what_to_do_is_told_once(admin: httpx2.AsyncClient) -> None:
+    error = (await admin.get("/admin/v1/explain/nope")).json()["error"]
+    assert error["message"] == "nope: the catalog has no such model"
+    assert error["fix"] == "see `llmgw ctl models`"
 
 
 async def test_a_broken_catalog_is_a_422_with_its_line_and_changes_nothing(

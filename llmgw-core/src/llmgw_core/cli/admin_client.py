@@ -56,12 +56,11 @@ class AdminClient:
 
 
 def _refused(error: HTTPError, server: str) -> RequestFailed:
-    message, fix = f"HTTP {error.code}", None
+    token = "give the right --token (or LLMGW_TOKEN)" if error.code == 401 else None
     try:
         told = json.loads(error.read(64 * 1024))["error"]
-        message, fix = str(told["message"]), told.get("fix")
+        return RequestFailed(str(told["message"]), where=server, fix=told.get("fix") or token)
     except (ValueError, KeyError, TypeError, AttributeError, OSError):
-        pass  # not our form of an error: the status has to do
-    if error.code == 401:
-        fix = fix or "give the right --token (or LLMGW_TOKEN)"
-    return RequestFailed(message, where=server, fix=fix)
+        # Not our form of an error: the status has to do.
+        fix = token or "check that --server names an llmgw control plane"
+        return RequestFailed(f"HTTP {error.code}, and no word why", where=server, fix=fix)

@@ -42,7 +42,7 @@ class FailureRow(Value):
 
 
 class ModelRow(Value):
-    """A model: how many replicas it wants and has, why not more, and what happens next."""
+    """A model: how many replicas it wants and has, why not more, what happens next, by which engines."""
 
     name: str
     state: str = ""
@@ -51,6 +51,7 @@ class ModelRow(Value):
     reason: str | None = None
     next: str | None = None
     failure: FailureRow | None = None
+    engines: tuple[str, ...] = ()
 
 
 class ReplicaRow(Value):

@@ -68,7 +68,8 @@ def _guard(handler: Handler, token: str) -> Handler:
         try:
             return await handler(request)
         except LlmgwError as error:
-            return _problem(_status_of(error), type(error).__name__, str(error), error.fix)
+            place = f"{error.where}: " if error.where else ""
+            return _problem(_status_of(error), type(error).__name__, place + error.message, error.fix)
 
     return guarded
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
 import json
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, field_validator
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from llmgw_core.control.app import ControlPlane
+from llmgw_core.credentials import MAX_KEY_LIFE
 from llmgw_core.spec import NotFound, RequestFailed, StoreError
 from llmgw_core.spec.value import ConfigValue
 from llmgw_core.store.database import SqlStore
@@ -26,7 +29,21 @@ class NewKey(ConfigValue):
     owner: str = Field(min_length=1, max_length=200)
     tenant: str = Field(default="", max_length=200)
     models: tuple[str, ...] | None = Field(default=None, max_length=1000)
-    expires_in: float | None = Field(default=None, gt=0)
+    expires_in: float | None = None
+
+    @field_validator("owner", "tenant")
+    @classmethod
+    def _printable(cls, name: str) -> str:
+        if name and not name.isprintable():
+            raise ValueError("must not hold control characters or line breaks")
+        return name
+
+    @field_validator("expires_in")
+    @classmethod
+    def _sensible(cls, seconds: float | None) -> float | None:
+        if seconds is not None and not 0 < seconds <= MAX_KEY_LIFE:
+            raise ValueError("must be more than 0 s and at most ten years; without it a key holds for ever")
+        return seconds
 
 
 class KeysApi:
@@ -47,7 +64,17 @@ class KeysApi:
         entry, key = await self._store.create_key(wanted.owner, wanted.tenant, wanted.models, expires_at)
         await self._publish()
         row: dict[str, Any] = entry.model_dump(mode="json", exclude={"hash"})
-        return JSONResponse({**row, "key": key}, status_code=201)
+        warnings = self._warnings(wanted.models or ())
+        return JSONResponse({**row, "key": key, "warnings": warnings}, status_code=201)
+
+    def _warnings(self, models: Iterable[str]) -> builtins.list[str]:
+        """A key may be made for a model that comes later; a slip of the pen looks the same."""
+        catalog = self._control.snapshot.catalog
+        return [
+            f"the catalog has no model {name[:200]!r} at present"
+            for name in models
+            if catalog.resolve(name) is None
+        ]
 
     async def revoke(self, request: Request) -> Response:
         """End a key; every gateway is told at once."""
@@ -83,6 +110,6 @@ async def _body(request: Request) -> NewKey:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         place = ".".join(str(part) for part in first["loc"])
-        raise RequestFailed(f"{place}: {first['msg']}") from None
+        raise RequestFailed(f"{place}: {first['msg'].removeprefix('Value error, ')}") from None
     except ValueError:
         raise RequestFailed("the body is not JSON") from None

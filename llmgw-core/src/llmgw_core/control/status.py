@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from llmgw_core.catalog.model import Model
 from llmgw_core.control.events import Happened
 from llmgw_core.control.loop import Snapshot, node_state
 from llmgw_core.inventory.node_view import NodeView
@@ -48,10 +49,10 @@ def _engine(engine: EngineFound) -> Row:
 
 def model_rows(snapshot: Snapshot) -> list[Row]:
     """One row for each model of the catalog."""
-    return [_model(standing) for standing in snapshot.standings]
+    return [_model(standing, snapshot.catalog.resolve(standing.model)) for standing in snapshot.standings]
 
 
-def _model(standing: Standing) -> Row:
+def _model(standing: Standing, model: Model | None) -> Row:
     return {
         "name": standing.model,
         "state": standing.state,
@@ -60,6 +61,7 @@ def _model(standing: Standing) -> Row:
         "reason": standing.reason,
         "next": standing.next,
         "failure": failure_row(standing.failure),
+        "engines": sorted({profile.engine for profile in model.profiles}) if model else [],
     }
 
 

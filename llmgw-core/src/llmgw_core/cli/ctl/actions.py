@@ -9,11 +9,29 @@ import click
 
 from llmgw_core.cli.ctl.table import print_table
 from llmgw_core.cli.ctl.target import Target, json_option, rows_of, show
+from llmgw_core.credentials import MAX_KEY_LIFE
 from llmgw_core.spec.units import format_duration, parse_duration
 
 
+def _id(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    """An id that can stand in a path of the admin API."""
+    if not text.strip() or "/" in text:
+        raise click.BadParameter(f"{text!r} is no id: an id is not empty and has no slash", ctx, parameter)
+    return text
+
+
+def _name(ctx: click.Context, parameter: click.Parameter, text: str) -> str:
+    if not text.strip() and parameter.required:
+        raise click.BadParameter("must not be empty", ctx, parameter)
+    if text and not text.isprintable():
+        raise click.BadParameter(
+            f"{text!r} holds control characters or line breaks; write it without", ctx, parameter
+        )
+    return text
+
+
 @click.command()
-@click.argument("model")
+@click.argument("model", callback=_name)
 @json_option
 @click.pass_obj
 def explain(target: Target, model: str, as_json: bool) -> None:
@@ -40,7 +58,7 @@ def _explanation(answer: dict[str, Any]) -> None:
 
 
 @click.command()
-@click.argument("replica")
+@click.argument("replica", callback=_id)
 @click.option("--lines", default=200, show_default=True, type=click.IntRange(1, 10_000))
 @json_option
 @click.pass_obj
@@ -56,8 +74,8 @@ def keys() -> None:
 
 
 @keys.command("create")
-@click.argument("owner")
-@click.option("--tenant", default="", help="Whom the owner belongs to.")
+@click.argument("owner", callback=_name)
+@click.option("--tenant", default="", callback=_name, help="Whom the owner belongs to.")
 @click.option("--model", "models", multiple=True, help="A model it may use; again for more. Default: all.")
 @click.option("--expires-in", metavar="TIME", help="How long it holds, like 30d or 12h. Default: for ever.")
 @json_option
@@ -74,13 +92,21 @@ def create(
     }
     answer = target.client().call("POST", "/admin/v1/keys", body)
     show(answer, as_json, lambda made: click.echo(f"{made['key']}\n(id {made['id']}; not shown again)"))
+    for warning in answer.get("warnings", ()) if isinstance(answer, dict) else ():
+        click.echo(f"{click.style('warning:', fg='yellow')} {warning}", err=True)
 
 
 def _seconds(text: str) -> float:
     try:
-        return parse_duration(text)
+        seconds = parse_duration(text)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--expires-in") from None
+    if not 0 < seconds <= MAX_KEY_LIFE:
+        raise click.BadParameter(
+            f"{text} is no life of a key: more than 0 s, at most ten years (3653d); for ever is without it",
+            param_hint="--expires-in",
+        )
+    return seconds
 
 
 @keys.command("list")
@@ -102,13 +128,13 @@ def _key(row: dict[str, Any]) -> tuple[object, ...]:
         row.get("owner"),
         row.get("tenant"),
         "all" if models is None else ", ".join(models),
-        "never" if left is None else format_duration(max(left, 0.0)),
-        "revoked" if row.get("revoked") else "live",
+        "never" if left is None else format_duration(left) if left > 0 else None,
+        "revoked" if row.get("revoked") else "expired" if left is not None and left <= 0 else "live",
     )
 
 
 @keys.command("revoke")
-@click.argument("key_id")
+@click.argument("key_id", callback=_id)
 @json_option
 @click.pass_obj
 def revoke(target: Target, key_id: str, as_json: bool) -> None:

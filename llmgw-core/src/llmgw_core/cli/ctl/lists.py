@@ -27,10 +27,13 @@ class Listing(NamedTuple):
 def _node(row: Row) -> Sequence[object]:
     gpus = row.get("gpus") or []
     memory = row.get("memory_mib")
-    engines = ", ".join(
-        f"{engine['name']} {engine.get('version') or ''}".strip() for engine in row["engines"]
-    )
-    problems = [*row.get("problems", ()), *(["cordoned"] if row.get("cordoned") else [])]
+    usable = [engine for engine in row["engines"] if not engine.get("problems")]
+    engines = ", ".join(f"{engine['name']} {engine.get('version') or ''}".strip() for engine in usable)
+    problems = [
+        *row.get("problems", ()),
+        *_broken_engines(row["engines"]),
+        *(["cordoned"] if row.get("cordoned") else []),
+    ]
     return (
         row["name"],
         row["state"],
@@ -41,6 +44,12 @@ def _node(row: Row) -> Sequence[object]:
         engines,
         "; ".join(problems),
     )
+
+
+def _broken_engines(engines: Sequence[Row]) -> list[str]:
+    """What is wrong with engines that somebody put on the node; one that is not there is no problem."""
+    there = [engine for engine in engines if engine.get("binary")]
+    return [f"{engine['name']}: {problem}" for engine in there for problem in engine.get("problems", ())]
 
 
 def _model(row: Row) -> Sequence[object]:

@@ -89,10 +89,10 @@ def _agent(sight: Sight, child: ChildState, down: tuple[str, str] | None) -> Row
 
 
 def _node_notes(node: NodeRow, sight: Sight) -> tuple[str, ...]:
-    notes = list(node.problems)
-    if any(model.state == "unschedulable" for model in sight.models()):
-        notes += [f"{engine.name}: {problem}" for engine in node.engines for problem in engine.problems]
-    return tuple(notes)
+    wanted = {name for model in sight.models() if model.state == "unschedulable" for name in model.engines}
+    missing = [engine for engine in node.engines if engine.name in wanted]
+    problems = [f"{engine.name}: {problem}" for engine in missing for problem in engine.problems]
+    return (*node.problems, *problems)
 
 
 def _machine(node: NodeRow) -> str:
