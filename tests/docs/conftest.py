@@ -67,6 +67,7 @@ class Machine:
         # A page's curl that gets an error would else exit 0.
         (self.root / ".curlrc").write_text('fail-with-body\nsilent\nshow-error\nnoproxy = "*"\n')
         (self.root / "exports").write_text("")
+        (self.root / "srv/llmgw").symlink_to(ROOT)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -92,8 +93,23 @@ class Machine:
     def write(self, name: str, text: str) -> Path:
         """A file that a page shows, where the page says it is."""
         path = self.root / self.translate(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(self.translate(text))
         return path
+
+    def install(self, directory: str) -> None:
+        """What `pip install -e` does with a distribution that needs nothing but what is here."""
+        home = self.root / directory
+        project = tomllib.loads((home / "pyproject.toml").read_text())["project"]
+        info = self.root / "site" / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+        info.mkdir(parents=True)
+        head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+        (info / "METADATA").write_text(head)
+        groups = project["entry-points"].items()
+        lines = (f"[{group}]\n" + "".join(f"{n} = {v}\n" for n, v in one.items()) for group, one in groups)
+        (info / "entry_points.txt").write_text("\n".join(lines))
+        with (self.root / "exports").open("a") as exports:
+            exports.write(f'export PYTHONPATH="{info.parent}:{home / "src"}"\n')
 
     def run(self, script: str) -> subprocess.CompletedProcess[str]:
         """Run a page's shell commands; what they export holds for the page's later ones."""

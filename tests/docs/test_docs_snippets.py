@@ -6,6 +6,7 @@ instead, by the few rules of `CHECKED`, each with its reason.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import shlex
@@ -28,7 +29,7 @@ from llmgw_core.spec import ConfigError
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-NAMED = re.compile(r"^# (\S+\.yaml)\n")
+NAMED = re.compile(r"^# (\S+\.(?:yaml|toml|py))\n")
 SIGNATURE = re.compile(r"def llmgw_\w+\(.*\) -> .+\n")
 CONFIGS: Mapping[str, type[ServerConfig | GatewayConfig | AgentConfig]] = {
     "server.yaml": ServerConfig,
@@ -50,6 +51,18 @@ models:
 """
 GIVEN: Mapping[str, Mapping[str, str]] = {"catalog.md": {"catalog.yaml": WRONG_CATALOG}}
 """Files that a page speaks of without showing them."""
+RECORDED_ENGINE = f"""\
+#!/bin/sh
+case "$*" in
+    *--help) cat {Path(__file__).with_name("recorded")}/llama_cpp.server-0.3.36.txt ;;
+    *__version__*) echo 0.3.36 ;;
+    *) exit 2 ;;
+esac
+"""
+PROGRAMS: Mapping[str, Mapping[str, str]] = {
+    "write-a-plugin.md": {"/srv/llama/bin/python": RECORDED_ENGINE},
+}
+"""Programs that a page takes for granted, as they answered when they were asked."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +99,9 @@ def pip_install(machine: Any, line: str, distributions: Mapping[str, frozenset[s
     """Needs an index that has the packages. They must be ours, or what the tests themselves use."""
     words = shlex.split(line)
     assert words[:2] == ["pip", "install"]
+    if words[2] == "-e":
+        machine.install(words[3])
+        return
     for word in words[2:]:
         found = re.fullmatch(r"([a-z-]+)(?:\[([a-z]+)\])?", word)
         assert found, word
@@ -94,6 +110,18 @@ def pip_install(machine: Any, line: str, distributions: Mapping[str, frozenset[s
             continue
         assert name in distributions, f"{name} is not a package of ours"
         assert extra is None or extra in distributions[name], f"{name} has no extra {extra}"
+
+
+def pip_wheel(machine: Any, line: str, distributions: Mapping[str, frozenset[str]]) -> None:
+    """Needs pip and an index that has hatchling. The build itself is done."""
+    options = argparse.ArgumentParser(exit_on_error=False)
+    options.add_argument("--no-deps", action="store_true")
+    options.add_argument("-w")
+    options.add_argument("source")
+    given = options.parse_args(shlex.split(line)[2:])
+    built = machine.run(f"cd {given.source} && python3 -m hatchling build -t wheel -d ../{given.w}; cd ..")
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert list((machine.root / given.w).glob("*.whl"))
 
 
 def script(machine: Any, line: str, distributions: Mapping[str, frozenset[str]]) -> None:
@@ -111,7 +139,12 @@ def systemctl(machine: Any, line: str, distributions: Mapping[str, frozenset[str
 
 
 Check = Callable[[Any, str, Mapping[str, frozenset[str]]], None]
-CHECKED: Mapping[str, Check] = {"pip install ": pip_install, "scripts/": script, "systemctl ": systemctl}
+CHECKED: Mapping[str, Check] = {
+    "pip install ": pip_install,
+    "pip wheel ": pip_wheel,
+    "scripts/": script,
+    "systemctl ": systemctl,
+}
 """By the beginning of a line; a block has only such lines, or none."""
 
 
@@ -133,7 +166,7 @@ class Reader:
             "console": self._console,
             "python": self._python,
             "yaml": self._yaml,
-            "toml": lambda block: self._toml(block.text),
+            "toml": self._toml,
             "mermaid": self._mermaid,
             "": self._plain,
         }
@@ -189,6 +222,10 @@ class Reader:
         if SIGNATURE.fullmatch(block.text):
             assert block.page.name == "plugins.md", "tests/contract holds these to the hooks there"
             return
+        if named := NAMED.match(block.text):  # a file of a project, whose tests the page runs
+            self.machine.write(named[1], block.text.removeprefix(named[0]))
+            compile(block.text, named[1], "exec")
+            return
         if ":8080" in block.text:
             self.machine.serve()
         path = self.machine.write("snippet.py", block.text)
@@ -205,9 +242,11 @@ class Reader:
         assert path.name in CONFIGS, f"{block}: neither a catalog nor a configuration file by its first line"
         load(CONFIGS[path.name], path, {})
 
-    def _toml(self, text: str) -> None:
-        project = tomllib.loads(text)["project"]
+    def _toml(self, block: Block) -> None:
+        project = tomllib.loads(block.text)["project"]
         assert project["entry-points"]["llmgw"]
+        if named := NAMED.match(block.text):
+            self.machine.write(named[1], block.text)
 
     def _mermaid(self, block: Block) -> None:
         """A drawing. States in it are those of a replica, each of them reached or left."""
@@ -282,6 +321,8 @@ def test_a_page_does_what_it_says(
     reader = Reader(machine, until, distributions)
     for name, text in GIVEN.get(page.name, {}).items():
         machine.write(name, text)
+    for name, text in PROGRAMS.get(page.name, {}).items():
+        machine.write(name, text).chmod(0o755)
     for block in blocks_of(page):
         reader.read(block)
 

@@ -65,13 +65,17 @@ class EngineTests(FactRules, CommandRules, ArgumentRules, AnswerRules):
     @rule
     def test_any_profile_is_answered(self) -> None:
         """With commands or with a refusal: what else a plugin raises fails where nobody expects it."""
-        from hypothesis import HealthCheck, given, settings
+        from hypothesis import HealthCheck, Phase, given, settings
 
         quiet = settings(
             max_examples=_EXAMPLES,
             deadline=None,
             database=None,
             derandomize=True,
+            phases=(
+                Phase.generate,
+                Phase.shrink,
+            ),  # what it would explain takes a minute, and says nothing here
             suppress_health_check=list(HealthCheck),
         )
         asked = requests_of(

@@ -38,7 +38,9 @@ def rule(test: Callable[[Suite], None]) -> Callable[[Suite], None]:
         try:
             test(suite)
         except (AssertionError, PluginError) as error:
-            text = f"{name}: {sentence}\n{error}\nsee {PAGE}#{anchor(test.__name__)}"
+            # Notes are what Hypothesis says of its example.
+            found = "\n".join((str(error), *getattr(error, "__notes__", ())))
+            text = f"{name}: {sentence}\n{found}\nsee {PAGE}#{anchor(test.__name__)}"
             raise AssertionError(text) from error
 
     return checked
