@@ -108,12 +108,13 @@ def _lock(path: Path, descriptor: int) -> None:
         ) from None
 
 
-def bind(address: str, *, setting: str = "listen") -> socket.socket:
+def bind(address: str, *, setting: str = "listen", host_setting: str | None = None) -> socket.socket:
     """A listening socket at `address` (`host:port`; port 0 takes any free one).
 
     It listens at once, so that the port is ours before anything else starts. Raises PortInUse naming the
     process that holds it, where that can be seen, and `setting`, which chooses another; raises
-    ConfigError when this machine has no such address or the port is not allowed.
+    ConfigError when the port is not allowed, or this machine has no such address, which `host_setting`
+    (where that is another one) chooses.
     """
     host, port = split_address(address)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -125,16 +126,18 @@ def bind(address: str, *, setting: str = "listen") -> socket.socket:
         listening.setblocking(False)
     except OSError as error:
         listening.close()
-        raise _cannot_listen(error, address, port, setting) from None
+        raise _cannot_listen(error, address, setting, host_setting or setting) from None
     return listening
 
 
-def _cannot_listen(error: OSError, address: str, port: int, setting: str) -> PortInUse | ConfigError:
+def _cannot_listen(error: OSError, address: str, setting: str, host_setting: str) -> PortInUse | ConfigError:
+    port = split_address(address)[1]
     choose = f"choose another with {setting}"
     if isinstance(error, PermissionError):
         return ConfigError(f"port {port} needs more rights than this process has", where=address, fix=choose)
     if error.errno != errno.EADDRINUSE:
-        return ConfigError(f"cannot listen there: {error.strerror or error}", where=address, fix=choose)
+        another = f"choose an address of this machine with {host_setting}"
+        return ConfigError(f"cannot listen there: {error.strerror or error}", where=address, fix=another)
     holder = listener(port)
     by = f"by {holder.program} (pid {holder.pid})" if holder else "by another process"
     return PortInUse(f"port {port} is in use {by}", where=address, fix=f"stop it, or {choose}")

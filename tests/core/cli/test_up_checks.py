@@ -125,8 +125,15 @@ def test_a_port_of_our_own_child_counts_as_free() -> None:
     with bind("127.0.0.1:0") as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         with pytest.raises(PortInUse, match=f"pid {os.getpid()}"):
-            need_port(address, NOBODY, "--port")
-        need_port(address, frozenset({os.getpid()}), "--port")
+            need_port(address, NOBODY)
+        need_port(address, frozenset({os.getpid()}))
+
+
+@pytest.mark.parametrize("host", ("192.0.2.1", "no-such-host.invalid", "[2001:db8::1]"))
+def test_a_host_that_this_machine_is_not_is_told_by_its_own_option(host: str) -> None:
+    with pytest.raises(ConfigError, match="--host") as refused:
+        need_port(f"{host}:8080", NOBODY)
+    assert "--port" not in str(refused.value)
 
 
 def test_the_admin_port_is_the_next_free_one_and_is_kept(tmp_path: Path) -> None:

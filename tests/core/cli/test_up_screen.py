@@ -53,8 +53,8 @@ def sight(
     return Sight(read_status({"models": models, "replicas": replicas, "nodes": nodes}), served)
 
 
-def screen(seen: Sight, children: Mapping[str, ChildState] = RUNNING, words: Any = None) -> dict[str, Row]:
-    return {row.name: row for row in rows(PLACES, seen, children, words or {})}
+def screen(seen: Sight, children: Mapping[str, ChildState] = RUNNING, silent: Any = ()) -> dict[str, Row]:
+    return {row.name: row for row in rows(PLACES, seen, children, silent)}
 
 
 def test_at_first_everything_starts() -> None:
@@ -78,10 +78,10 @@ def test_an_adopted_engine_and_children_taken_over_are_told() -> None:
 
 
 def test_a_child_that_is_down_is_told_with_its_last_words_whatever_the_control_plane_believes() -> None:
-    down = ChildState(ended="killed by SIGKILL", retry_in=4.0)
+    down = ChildState(ended="killed by SIGKILL", words=f"lost {KEY}", failures=1, retry_in=4.0)
     children = dict.fromkeys(RUNNING, down)
-    for name, row in zip(RUNNING, ("control plane", "gateway", "agent"), strict=True):
-        shown = screen(sight(), children, {name: f"lost {KEY}"})[row]
+    for row in ("control plane", "gateway", "agent"):
+        shown = screen(sight(), children)[row]
         assert (shown.state, shown.text) == ("down", "killed by SIGKILL: lost llmgw-…")
         assert shown.detail == "started again in 4.0 s"
 
@@ -89,6 +89,22 @@ def test_a_child_that_is_down_is_told_with_its_last_words_whatever_the_control_p
 def test_a_child_that_was_started_again_is_told() -> None:
     children = {**RUNNING, "agent": ChildState(pid=8, ended="killed by SIGKILL")}
     assert screen(sight(), children)["agent"].text.endswith("(started again: killed by SIGKILL)")
+
+
+def test_why_a_child_ended_stays_to_be_seen_when_it_runs_again_and_what_fails_always_is_called_so() -> None:
+    for failures, told in ((1, "started again: "), (4, "started again: failed 4 times in a row: ")):
+        child = ChildState(pid=8, ended="ended with exit code 1", words="damaged", failures=failures)
+        for row in screen(Sight(), dict.fromkeys(RUNNING, child)).values():
+            assert row.text.endswith(f"({told}ended with exit code 1: damaged)")
+
+
+def test_a_child_that_runs_and_answers_no_more_is_not_said_to_start() -> None:
+    for row in screen(Sight(), silent=("server", "gateway", "agent")).values():
+        assert (row.state, row.text) == ("silent", "does not answer any more (pid 7)")
+
+
+def test_while_the_agent_looks_for_engines_it_says_so() -> None:
+    assert screen(sight(node=None))["agent"].text == "looks at this machine's hardware and engines"
 
 
 def test_loading_shows_progress_and_how_long_it_takes() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 from llmgw_core.cli.up.engines import OWNER, SHARD, SPEC
+from llmgw_core.cli.up.launch import say_what_ends
+from llmgw_core.cli.up.layout import StateLayout
 from llmgw_core.cli.up.supervisor import retry_delay
 
 ORDER = ["agent", "gateway", "server"]
@@ -43,6 +45,17 @@ def test_a_child_that_dies_again_and_again_is_told_with_its_last_words(rig: Any,
     times = [float(row[3]) for row in rig.journal() if row[:2] == ["server", "start"]]
     assert times[2] - times[1] > 0.9
     wait_for(rig.said("ended with exit code 2: the disk is made of cheese"), "its last words")
+
+
+def test_a_child_that_is_stopped_and_one_that_goes_on_are_told(rig: Any, wait_for: Any) -> None:
+    rig.up()
+    wait_for(rig.said("gateway         ready"), "the gateway's answer")
+    os.kill(rig.pids("gateway")[0], signal.SIGSTOP)
+    wait_for(
+        rig.said(f"silent        does not answer any more (pid {rig.pids('gateway')[0]})"), "its silence"
+    )
+    os.kill(rig.pids("gateway")[0], signal.SIGCONT)
+    wait_for(lambda: rig.output().read_text().count("gateway         ready") == 2, "its answer")
 
 
 @pytest.mark.parametrize("number", (signal.SIGINT, signal.SIGTERM))
@@ -147,6 +160,17 @@ def test_keep_engines_leaves_them_and_says_which(rig: Any) -> None:
     assert rig.words("agent") == ["start", "SIGUSR1"]
     assert f"kept: tiny (pid {engine.pid})" in rig.output().read_text()
     assert engine.poll() is None
+
+
+def test_kept_engines_of_models_that_are_not_served_any_more_are_announced(rig: Any) -> None:
+    engine = rig.engine("tiny")
+    layout = StateLayout(rig.path / "state")
+    said: list[str] = []
+    say_what_ends(layout, {"tiny"}, said.append)
+    assert said == []
+    say_what_ends(layout, {"other"}, said.append)
+    assert f"tiny (pid {engine.pid})" in said[0]
+    assert "stopped now" in said[0]
 
 
 def test_an_engine_that_did_not_stop_is_a_failure_that_says_how_to_stop_it(rig: Any) -> None:

@@ -46,10 +46,13 @@ def model_file(path: Path) -> Path:
     return whole
 
 
-def need_port(address: str, ours: frozenset[int], setting: str) -> None:
-    """Raises PortInUse when `address` is taken by a process that is not one of `ours`."""
+def need_port(address: str, ours: frozenset[int]) -> None:
+    """Raises PortInUse when `address` is taken by a process that is not one of `ours`.
+
+    Raises ConfigError when this machine has no such address, or the port needs more rights.
+    """
     try:
-        bind(address, setting=setting).close()
+        bind(address, setting="--port", host_setting="--host").close()
     except PortInUse:
         holder = listener(split_address(address)[1])
         if holder is None or holder.pid not in ours:
@@ -75,7 +78,7 @@ def _ports_above(port: int) -> Iterator[int]:
 
 def _usable(address: str, ours: frozenset[int]) -> bool:
     try:
-        need_port(address, ours, "--port")
+        need_port(address, ours)
     except PortInUse:
         return False
     return True

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 NAME_WIDTH = 15
 MAX_NAME_WIDTH = 40
 STATE_WIDTH = 13
-COLOURS = {"ready": "green", "failed": "red", "down": "red", "unschedulable": "red"}
+COLOURS = {"ready": "green", "failed": "red", "down": "red", "silent": "red", "unschedulable": "red"}
 
 
 class Printer(Protocol):

@@ -14,12 +14,11 @@ from llmgw_core.cli.up.curl import ready_words
 from llmgw_core.cli.up.ending import Ending
 from llmgw_core.cli.up.engines import engine_processes
 from llmgw_core.cli.up.first_run import read_secret
-from llmgw_core.cli.up.last_words import last_words
 from llmgw_core.cli.up.plan import UpPlan
 from llmgw_core.cli.up.printer import Printer
 from llmgw_core.cli.up.screen import Places, rows, verdict
-from llmgw_core.cli.up.supervisor import Supervisor
-from llmgw_core.cli.up.watch import Watcher
+from llmgw_core.cli.up.supervisor import ChildState, Supervisor
+from llmgw_core.cli.up.watch import Sight, Watcher
 from llmgw_core.daemon import notify, stop_signals
 
 LOOK_WHILE_STARTING = 0.2
@@ -73,6 +72,7 @@ class Show:
         self._printer = printer
         self._key = key
         self._answers = False
+        self._answered: dict[str, tuple[int | None, ...]] = {}
         self._verdict: str | None = None
 
     async def run(self) -> None:
@@ -85,13 +85,8 @@ class Show:
     def _show(self) -> None:
         sight = self._watcher.sight
         states = self._supervisor.states()
-        words = {
-            name: last_words(self._plan.layout.log(name))
-            for name, state in states.items()
-            if state.pid is None and state.ended is not None
-        }
         places = Places(self._plan.admin_url, self._plan.gateway_url)
-        self._printer.show(rows(places, sight, states, words))
+        self._printer.show(rows(places, sight, states, self._silent(sight, states)))
         answering = sight.answering()
         if answering and not self._answers:
             self._answers = True
@@ -102,3 +97,18 @@ class Show:
         if told and told != self._verdict:
             self._printer.say(f"\n  {told}\n")
         self._verdict = told
+
+    def _silent(self, sight: Sight, states: Mapping[str, ChildState]) -> frozenset[str]:
+        """Children that run and answered before, and do not now; a stopped process looks like that."""
+        heard = {"server": sight.status is not None, "gateway": sight.served is not None}
+        if sight.status is not None:  # nobody else knows of the agent
+            heard["agent"] = sight.node() is not None
+        # An agent is heard through the control plane: after a new start of that it has to come back first.
+        server = states["server"].pid
+        runs = {name: (states[name].pid, server if name == "agent" else None) for name in heard}
+        self._answered.update((name, runs[name]) for name, answers in heard.items() if answers)
+        return frozenset(
+            name
+            for name, answers in heard.items()
+            if not answers and states[name].pid is not None and self._answered.get(name) == runs[name]
+        )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from llmgw_core.cli.admin_view import FailureRow, ModelRow, NodeRow, ReplicaRow
 from llmgw_core.cli.up.supervisor import ChildState
@@ -12,6 +12,8 @@ from llmgw_core.logging import hide_secrets
 from llmgw_core.spec.units import format_duration
 
 TAIL_LINES = 6
+SEVERAL = 3
+"""So many ends in a row are no accident any more."""
 COMING = ("ready", "loading", "starting", "pending", "unknown", "draining", "stopping")
 
 
@@ -42,50 +44,44 @@ class Places:
 
 
 def rows(
-    places: Places, sight: Sight, children: Mapping[str, ChildState], last_words: Mapping[str, str]
+    places: Places, sight: Sight, children: Mapping[str, ChildState], silent: Container[str] = ()
 ) -> tuple[Row, ...]:
-    """The whole screen. `last_words` has the last line of the log of each child that is down."""
-    down = {name: _down(state, last_words.get(name, "")) for name, state in children.items()}
+    """The whole screen. `silent` has each child that runs and answered before, and does not now."""
     return (
-        _control_plane(places, sight, children["server"], down["server"]),
-        _agent(sight, children["agent"], down["agent"]),
+        _child("control plane", children["server"], _control_plane(places, sight), "server" in silent),
+        _child("agent", children["agent"], _agent(sight, children["agent"]), "agent" in silent),
         *(_model(model, sight) for model in sight.models()),
-        _gateway(places, sight, children["gateway"], down["gateway"]),
+        _child("gateway", children["gateway"], _gateway(places, sight), "gateway" in silent),
     )
 
 
-def _down(state: ChildState, last_words: str) -> tuple[str, str] | None:
-    """Text and detail of a child that does not run; None for one that does or never did."""
-    if state.pid is not None or state.ended is None:
-        return None
-    told = f"{state.ended}: {hide_secrets(last_words)}" if last_words else state.ended
-    return told, f"started again in {format_duration(state.retry_in or 0.0)}"
+def _child(name: str, child: ChildState, row: Row, silent: bool) -> Row:
+    """`row` is what is to be shown of a child that runs."""
+    if child.pid is None and child.ended is not None:
+        return Row(name, "down", _end(child), f"started again in {format_duration(child.retry_in or 0.0)}")
+    if silent:
+        return Row(name, "silent", f"does not answer any more (pid {child.pid})")
+    return replace(row, text=f"{row.text}{_remark(child)}".strip())
 
 
-def _control_plane(places: Places, sight: Sight, child: ChildState, down: tuple[str, str] | None) -> Row:
-    if down is not None:
-        return Row("control plane", "down", *down)
-    state = "starting" if sight.status is None else "ready"
-    return Row("control plane", state, places.admin_url + _remark(child))
+def _control_plane(places: Places, sight: Sight) -> Row:
+    return Row("control plane", "starting" if sight.status is None else "ready", places.admin_url)
 
 
-def _gateway(places: Places, sight: Sight, child: ChildState, down: tuple[str, str] | None) -> Row:
-    if down is not None:
-        return Row("gateway", "down", *down)
+def _gateway(places: Places, sight: Sight) -> Row:
     url = f"{places.gateway_url}/v1"
     if sight.served is None:
         return Row("gateway", "starting", url)
     count = len(sight.served)
-    return Row("gateway", "ready", f"{url} ({count} model{'' if count == 1 else 's'}){_remark(child)}")
+    return Row("gateway", "ready", f"{url} ({count} model{'' if count == 1 else 's'})")
 
 
-def _agent(sight: Sight, child: ChildState, down: tuple[str, str] | None) -> Row:
-    if down is not None:
-        return Row("agent", "down", *down)
+def _agent(sight: Sight, child: ChildState) -> Row:
     node = sight.node()
-    if node is None:
-        return Row("agent", "starting")
-    return Row("agent", node.state, _machine(node) + _remark(child), notes=_node_notes(node, sight))
+    if node is not None:
+        return Row("agent", node.state, _machine(node), notes=_node_notes(node, sight))
+    looks = child.pid is not None and sight.status is not None
+    return Row("agent", "starting", "looks at this machine's hardware and engines" if looks else "")
 
 
 def _node_notes(node: NodeRow, sight: Sight) -> tuple[str, ...]:
@@ -103,8 +99,15 @@ def _machine(node: NodeRow) -> str:
 
 def _remark(child: ChildState) -> str:
     if child.ended is not None:
-        return f" (started again: {child.ended})"
+        return f" (started again: {_end(child)})"
     return f" (taken over, pid {child.pid})" if child.adopted else ""
+
+
+def _end(child: ChildState) -> str:
+    """How it ended last, what it said, and how often that has happened."""
+    often = f"failed {child.failures} times in a row: " if child.failures >= SEVERAL else ""
+    words = f": {hide_secrets(child.words)}" if child.words else ""
+    return f"{often}{child.ended}{words}"
 
 
 def _model(model: ModelRow, sight: Sight) -> Row:

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
@@ -14,6 +14,7 @@ from anyio.abc import TaskStatus
 
 from llmgw_core.cli.up.child import Child, ChildId, ChildSpec, start, take_over
 from llmgw_core.cli.up.children_file import read_children, write_children
+from llmgw_core.cli.up.last_words import last_words
 from llmgw_core.config import split_address
 from llmgw_core.spec.errors import StateDirError
 
@@ -27,11 +28,14 @@ STEADY_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class ChildState:
-    """How a child stands. `ended` tells the last end; `retry_in` the seconds that follow it."""
+    """How a child stands. `ended` tells the last end and `words` what it said before; `failures` counts ends
+    in a row that came soon; `retry_in` is seconds to the next start."""
 
     pid: int | None = None
     adopted: bool = False
     ended: str | None = None
+    words: str = ""
+    failures: int = 0
     retry_in: float | None = None
 
 
@@ -67,7 +71,7 @@ class KeptChild:
                 known = None
                 ends = 1 if anyio.current_time() - began >= STEADY_SECONDS else ends + 1
                 if not self._ending.is_set():
-                    await self._pause(ended, retry_delay(ends))
+                    await self._pause(ended, ends)
         finally:
             self._over.set()
 
@@ -138,7 +142,7 @@ class KeptChild:
         except OSError as error:
             return f"could not be started: {error.strerror}"
         self.child = child
-        self._become(ChildState(pid=child.id.pid, adopted=child.adopted, ended=self.state.ended))
+        self._become(replace(self.state, pid=child.id.pid, adopted=child.adopted, retry_in=None))
         try:
             self.code = await child.gone()
         finally:
@@ -146,8 +150,11 @@ class KeptChild:
             child.close()
         return _how_it_ended(self.code)
 
-    async def _pause(self, ended: str, seconds: float) -> None:
-        self._become(ChildState(ended=ended, retry_in=seconds))
+    async def _pause(self, ended: str, ends: int) -> None:
+        seconds = retry_delay(ends)
+        # Read now: the next one writes to the same log, and why this one ended would be lost.
+        words = last_words(self.spec.log)
+        self._become(ChildState(ended=ended, words=words, failures=ends, retry_in=seconds))
         with anyio.move_on_after(seconds):
             await self._ending.wait()
 
