@@ -80,4 +80,10 @@ def _refuse_twice(node: yaml.MappingNode, file: str) -> None:
 def _not_yaml(error: yaml.MarkedYAMLError, file: str) -> ConfigError:
     mark = error.problem_mark or error.context_mark
     where = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
-    return ConfigError(f"not YAML: {error.problem or error.context}", where=where)
+    begun = error.context_mark if (error.context or "").startswith("while parsing a flow") else None
+    fix = (
+        f"look at the bracket opened in line {begun.line + 1}, column {begun.column + 1}: is it closed?"
+        if begun
+        else None
+    )
+    return ConfigError(f"not YAML: {error.problem or error.context}", where=where, fix=fix)

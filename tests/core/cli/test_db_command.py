@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,19 @@ def test_check_refuses_a_schema_that_was_not_brought_up_to_date(tmp_path: Path) 
     assert path.stat().st_size > 0
     with pytest.raises(StoreError, match="not up to date"):
         run("check", "--database", str(path))
+
+
+def test_check_tells_programs_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "one.sqlite3"
+    run("upgrade", "--database", str(path))
+    sound = json.loads(run("check", "--database", str(path), "--json"))
+    assert sound == {"database": str(path), "ok": True, "schema": sound["schema"], "problem": None}
+    path.write_bytes(b"no database at all")
+    result = CliRunner().invoke(db, ["check", "--database", str(path), "--json"])
+    assert result.exit_code == 1
+    damaged = json.loads(result.stdout)
+    assert (damaged["ok"], damaged["schema"]) == (False, None)
+    assert "not a SQLite database" in damaged["problem"]["message"]
 
 
 def test_state_dir_and_database_exclude_each_other(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+from llmgw_core.cli.main import llmgw
 from llmgw_core.cli.up.checks import admin_address, model_file, need_agent, need_engine, need_port
 from llmgw_core.cli.up.first_run import ROLES, prepare, read_secret
 from llmgw_core.cli.up.layout import StateLayout
@@ -37,6 +39,7 @@ def test_a_broken_catalog_is_refused_with_line_and_column(run: Any, tmp_path: Pa
     done = run("up", "--catalog", str(catalog), "--state-dir", str(tmp_path / "state"))
     assert done.returncode == 2
     assert f"{catalog}:4:1" in done.stderr
+    assert "bracket opened in line 3, column 6" in done.stderr
     assert nothing_started(tmp_path / "state")
 
 
@@ -88,6 +91,19 @@ def test_wrong_usage_is_refused(run: Any, tmp_path: Path, arguments: list[str], 
     done = run("up", *arguments, "--state-dir", str(tmp_path / "state"))
     assert done.returncode == 2
     assert told in done.stderr
+
+
+def test_ctrl_c_before_anything_runs_says_that_nothing_was_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("llmgw_core.cli.up.launch.need_agent", interrupted)
+    (tmp_path / "model.gguf").write_bytes(b"GGUF")
+    arguments = ["up", "--model", str(tmp_path / "model.gguf"), "--state-dir", str(tmp_path / "state")]
+    result = CliRunner().invoke(llmgw, arguments)
+    assert (result.exit_code, result.stderr.strip()) == (130, "nothing was started")
 
 
 def test_print_catalog_shows_it_and_starts_nothing(run: Any, tmp_path: Path) -> None:

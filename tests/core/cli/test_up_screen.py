@@ -98,6 +98,16 @@ def test_why_a_child_ended_stays_to_be_seen_when_it_runs_again_and_what_fails_al
             assert row.text.endswith(f"({told}ended with exit code 1: damaged)")
 
 
+def test_a_child_that_cannot_run_says_what_helps() -> None:
+    taken = "127.0.0.1:8082: port 8082 is in use by llmgw (pid 9)"
+    for words, failures, advice in ((taken, 1, "another --port"), ("damaged", 3, "put right what it says")):
+        child = ChildState(ended="ended with exit code 2", words=words, failures=failures, retry_in=1.0)
+        (note,) = screen(Sight(), {**RUNNING, "server": child})["control plane"].notes
+        assert advice in note
+    once = ChildState(ended="ended with exit code 2", words="damaged", failures=1, retry_in=0.0)
+    assert screen(Sight(), {**RUNNING, "server": once})["control plane"].notes == ()
+
+
 def test_a_child_that_runs_and_answers_no_more_is_not_said_to_start() -> None:
     for row in screen(Sight(), silent=("server", "gateway", "agent")).values():
         assert (row.state, row.text) == ("silent", "does not answer any more (pid 7)")

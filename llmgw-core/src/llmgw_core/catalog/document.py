@@ -87,13 +87,21 @@ def _is_tab(text: str, mark: Mark) -> bool:
     return bool(lines) and lines[0][mark.column - 1 : mark.column] == "\t"
 
 
+def _open_bracket(error: yaml.MarkedYAMLError) -> str:
+    """Where the list or mapping begins that is not closed: it is missed only at the next line or later."""
+    if error.context_mark is None or not (error.context or "").startswith("while parsing a flow"):
+        return ""
+    begun = _mark(error.context_mark)
+    return f"look at the bracket opened in line {begun.line}, column {begun.column}: is it closed?"
+
+
 def _events(text: str) -> Iterator[yaml.Event]:
     try:
         yield from yaml.parse(text, Loader=_LOADER)
     except yaml.MarkedYAMLError as error:
         words = ", ".join(part for part in (error.context, error.problem) if part)
         mark = _mark(error.problem_mark or error.context_mark)
-        fix = "indent with spaces, not with a tab" if _is_tab(text, mark) else ""
+        fix = "indent with spaces, not with a tab" if _is_tab(text, mark) else _open_bracket(error)
         raise _Broken(Defect(mark, words, fix)) from None
     except yaml.YAMLError as error:
         raise _Broken(Defect(_START, f"not YAML: {error}")) from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,12 +43,28 @@ def upgrade(state_dir: Path | None, database: str | None) -> None:
 
 @db.command()
 @_where
-def check(state_dir: Path | None, database: str | None) -> None:
+@click.option("--json", "as_json", is_flag=True, help="One JSON document.")
+def check(state_dir: Path | None, database: str | None, *, as_json: bool) -> None:
     """Read the whole database; exit 1 when it is damaged, or its schema is not this version's."""
+    from llmgw_core.spec.errors import StoreError
     from llmgw_core.store.migrate import check as read_through
 
     where = _database(state_dir, database)
-    click.echo(f"{where}: sound, schema {read_through(where)}")
+    try:
+        schema = read_through(where)
+    except StoreError as error:
+        if not as_json:
+            raise
+        _tell(where, ok=False, schema=None, problem={"message": error.message, "fix": error.fix})
+        raise click.exceptions.Exit(error.exit_code) from None
+    if as_json:
+        _tell(where, ok=True, schema=schema, problem=None)
+    else:
+        click.echo(f"{where}: sound, schema {schema}")
+
+
+def _tell(where: str | Path, **facts: object) -> None:
+    click.echo(json.dumps({"database": str(where), **facts}, indent=2, ensure_ascii=False))
 
 
 def _database(state_dir: Path | None, database: str | None) -> str | Path:

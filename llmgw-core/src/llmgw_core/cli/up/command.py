@@ -45,6 +45,23 @@ def up(
     Without --model and --catalog it serves the same --model as last time. Ctrl-C stops all of it,
     Ctrl-C twice at once.
     """
+    try:
+        _up(model, catalog, state_dir, (host, port), keep_engines=keep_engines, print_catalog=print_catalog)
+    except KeyboardInterrupt:
+        # From the first process on, Ctrl-C is a signal that `run_up` waits for.
+        click.echo("\nnothing was started", err=True)
+        raise click.exceptions.Exit(130) from None
+
+
+def _up(
+    model: Path | None,
+    catalog: Path | None,
+    state_dir: Path | None,
+    at: tuple[str, int],
+    *,
+    keep_engines: bool,
+    print_catalog: bool,
+) -> None:
     from llmgw_core.cli.up.launch import launch
     from llmgw_core.cli.up.layout import StateLayout, default_state_dir
     from llmgw_core.cli.up.source import choose_source
@@ -54,5 +71,6 @@ def up(
     if print_catalog:
         click.echo(source.text, nl=False)
         return
+    host, port = at
     listen = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     launch(layout, source, listen, keep_engines=keep_engines)

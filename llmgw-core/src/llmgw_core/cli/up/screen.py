@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,6 +16,8 @@ TAIL_LINES = 6
 SEVERAL = 3
 """So many ends in a row are no accident any more."""
 COMING = ("ready", "loading", "starting", "pending", "unknown", "draining", "stopping")
+PORT_TAKEN = re.compile(r"port \d+ is in use")
+"""As every daemon says it; the setting that it names is its own, and `up` has made that."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ def rows(
 def _child(name: str, child: ChildState, row: Row, silent: bool) -> Row:
     """`row` is what is to be shown of a child that runs."""
     if child.pid is None and child.ended is not None:
-        return Row(name, "down", _end(child), f"started again in {format_duration(child.retry_in or 0.0)}")
+        again = f"started again in {format_duration(child.retry_in or 0.0)}"
+        return Row(name, "down", _end(child), again, notes=_way_out(child))
     if silent:
         return Row(name, "silent", f"does not answer any more (pid {child.pid})")
     return replace(row, text=f"{row.text}{_remark(child)}".strip())
@@ -101,6 +105,14 @@ def _remark(child: ChildState) -> str:
     if child.ended is not None:
         return f" (started again: {_end(child)})"
     return f" (taken over, pid {child.pid})" if child.adopted else ""
+
+
+def _way_out(child: ChildState) -> tuple[str, ...]:
+    if PORT_TAKEN.search(child.words):
+        return ("→ stop what holds the port; or Ctrl-C, and start `llmgw up` with another --port",)
+    if child.failures >= SEVERAL:
+        return ("→ it is tried again every 30 s at least; put right what it says, or Ctrl-C",)
+    return ()
 
 
 def _end(child: ChildState) -> str:
