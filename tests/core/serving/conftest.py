@@ -26,7 +26,7 @@ DEADLINE = 60.0
 
 @dataclass
 class Site:
-    """What is served: an echo of bodies, a stream that waits for `gate`, and a WebSocket echo."""
+    """What is served: echoes of bodies and of a WebSocket; what is `late`, and a stream, wait for `gate`."""
 
     gate: anyio.Event = field(default_factory=anyio.Event)
     broken_off: anyio.Event = field(default_factory=anyio.Event)
@@ -37,6 +37,7 @@ class Site:
         return Starlette(
             routes=[
                 Route("/echo", self.echo, methods=["GET", "POST"]),
+                Route("/late", self.late, methods=["POST"]),
                 Route("/stream", self.stream),
                 WebSocketRoute("/socket", self.socket),
             ]
@@ -53,11 +54,19 @@ class Site:
             {"size": len(body), "n": mark, "fields": [name for name, _ in request.headers.items()]}
         )
 
+    async def late(self, request: Request) -> Response:
+        await self.gate.wait()
+        return await self.echo(request)
+
     async def stream(self, _: Request) -> Response:
         async def parts() -> AsyncIterator[bytes]:
             yield b"first "
             self.streaming.set()
-            await self.gate.wait()
+            try:
+                await self.gate.wait()
+            except anyio.get_cancelled_exc_class():
+                self.broken_off.set()
+                raise
             yield b"last"
 
         return StreamingResponse(parts())

@@ -53,14 +53,14 @@ async def test_a_body_that_trickles_is_refused_and_its_application_told(
 
 
 async def test_a_body_that_is_fast_enough_may_take_many_windows(serve: Serve) -> None:
-    limits = HttpLimits(body_window=0.1, body_rate=1)
+    limits = HttpLimits(body_window=1.0, body_rate=1)
     size = 100
     async with serve(limits) as served, served.client() as client:
         await client.send(POST + b"content-length: %d\r\n\r\n" % size)
         for sent in range(size):
             await client.send(b"a")
             if sent < size - 1:
-                await anyio.sleep(0.005)
+                await anyio.sleep(0.025)
             else:
                 break
         assert (await client.answer()).json["size"] == size
@@ -103,6 +103,36 @@ async def test_a_request_that_waits_for_the_answer_of_another_is_not_late(serve:
         for client, size in ((one, 0), (other, 3)):
             assert (await client.answer()).body == b"first last"
             assert (await client.answer()).json["size"] == size
+
+
+@pytest.mark.parametrize(
+    ("field", "first"),
+    ((b"", 200_000), (b"expect: 100-continue\r\n", 0)),
+    ids=("unread", "not yet asked for"),
+)
+async def test_a_body_that_its_application_does_not_take_is_not_late(
+    serve: Serve, field: bytes, first: int
+) -> None:
+    limits = HttpLimits(head_time=0.3, body_window=0.3, body_rate=1_000)
+    size = 400_000
+    async with serve(limits) as served, served.client() as client:
+        await client.send(b"POST /late HTTP/1.1\r\n" + field + b"content-length: %d\r\n\r\n" % size)
+        await client.send(b"a" * first)
+        for _ in range(2):
+            assert (await served.ask(b"GET /ec")).status == 408
+        served.site.gate.set()
+        await client.send(b"a" * (size - first))
+        if field:
+            assert (await client.answer()).status == 100
+        assert (await client.answer()).json["size"] == size
+
+
+async def test_a_client_that_goes_is_noticed_also_with_requests_in_line(serve: Serve) -> None:
+    async with serve() as served:
+        async with served.client() as client:
+            await client.send(b"GET /stream HTTP/1.1\r\n\r\n" + GET)
+            await served.site.streaming.wait()
+        await served.site.broken_off.wait()
 
 
 async def test_a_stream_may_take_longer_than_any_request(serve: Serve) -> None:
