@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import anyio
@@ -52,17 +53,19 @@ async def test_a_body_that_trickles_is_refused_and_its_application_told(
         tasks.cancel_scope.cancel()
 
 
+async def drip(size: int) -> AsyncIterator[bytes]:
+    for _ in range(size):
+        yield b"a"
+        await anyio.sleep(0.025)
+
+
 async def test_a_body_that_is_fast_enough_may_take_many_windows(serve: Serve) -> None:
     limits = HttpLimits(body_window=1.0, body_rate=1)
     size = 100
     async with serve(limits) as served, served.client() as client:
         await client.send(POST + b"content-length: %d\r\n\r\n" % size)
-        for sent in range(size):
-            await client.send(b"a")
-            if sent < size - 1:
-                await anyio.sleep(0.025)
-            else:
-                break
+        async for byte in drip(size):
+            await client.send(byte)
         assert (await client.answer()).json["size"] == size
 
 
