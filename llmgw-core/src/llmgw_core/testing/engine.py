@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llmgw_core.engine_check.variety import OPTIONS, Option, Request, shapes
 from llmgw_core.testing.engine_answers import AnswerRules
@@ -22,6 +22,9 @@ from llmgw_core.testing.rules import child, rule
 from llmgw_core.testing.strategies import requests_of
 from llmgw_core.testing.watch import watched
 
+if TYPE_CHECKING:
+    from hypothesis import settings
+
 __all__ = ["EngineTests"]
 
 _DIGEST = """
@@ -29,7 +32,8 @@ import importlib
 from llmgw_core.testing.engine_suite import digest
 print(digest(importlib.import_module(sys.argv[1]), *sys.argv[2:]))
 """
-_EXAMPLES = 100
+_EXAMPLES = 300
+"""Of 100 Hypothesis may leave out a whole size: its examples are much alike."""
 _SEVERAL: Mapping[str, Mapping[str, Any]] = {
     "lora": {"second": "/models/second", "first": "/models/first"},
     "env": {"SECOND": "2", "FIRST": "1"},
@@ -65,19 +69,8 @@ class EngineTests(FactRules, CommandRules, ArgumentRules, AnswerRules):
     @rule
     def test_any_profile_is_answered(self) -> None:
         """With commands or with a refusal: what else a plugin raises fails where nobody expects it."""
-        from hypothesis import HealthCheck, Phase, given, settings
+        from hypothesis import given
 
-        quiet = settings(
-            max_examples=_EXAMPLES,
-            deadline=None,
-            database=None,
-            derandomize=True,
-            phases=(
-                Phase.generate,
-                Phase.shrink,
-            ),  # what it would explain takes a minute, and says nothing here
-            suppress_health_check=list(HealthCheck),
-        )
         asked = requests_of(
             self._info,
             binary=program(self._info),
@@ -86,7 +79,7 @@ class EngineTests(FactRules, CommandRules, ArgumentRules, AnswerRules):
         )
 
         # Not a method: Hypothesis refuses one that two subclasses run.
-        @quiet
+        @_quiet()
         @given(asked)
         def answered(request: Request) -> None:
             refusal = self._refusal(request)
@@ -109,3 +102,17 @@ class EngineTests(FactRules, CommandRules, ArgumentRules, AnswerRules):
         if isinstance(tried, Answered):
             probes = self._probes(request)
             self._ready(request.shard, self.answers(request.shard, probes) if probes else {})
+
+
+def _quiet() -> settings:
+    """No example is saved or limited in time: that would say more of the machine than of the plugin."""
+    from hypothesis import HealthCheck, Phase, settings
+
+    return settings(
+        max_examples=_EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=(Phase.generate, Phase.shrink),  # what it would explain takes a minute, and says nothing here
+        suppress_health_check=list(HealthCheck),
+    )
