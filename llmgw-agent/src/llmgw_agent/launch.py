@@ -82,8 +82,10 @@ class Launcher:
         return {
             **own,
             **record.shard.profile.env,
-            **launch.fabric_env,
             **command.env,
+            # After the command's, since plugins repeat the profile's there: an adapter of another fabric
+            # makes a job hang, so the chosen one is not for a profile to override.
+            **launch.fabric_env,
             **secret,
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             # Numbers, in the order fixed above: vLLM up to 0.20.1 dies of a UUID (its issue 13815).

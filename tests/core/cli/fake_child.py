@@ -42,9 +42,7 @@ def main() -> None:
             return
         if number == signal.SIGTERM and given.engine is not None:
             os.kill(given.engine, signal.SIGKILL)
-        end = time.monotonic() + given.busy
-        while time.monotonic() < end:
-            time.sleep(0.1)
+        threading.Event().wait(given.busy)
         os._exit(0)
 
     write("start")
@@ -52,7 +50,8 @@ def main() -> None:
         sys.stderr.write("error: no space\n")
         sys.exit(3)
     if given.engine is not None:
-        time.sleep(0.5)  # as long as imports take: TERM would end it now, and the engine would stay
+        # As long as imports take: TERM would end it now, and the engine would stay.
+        threading.Event().wait(0.5)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
         signal.signal(number, on_signal)
     write("listens")
