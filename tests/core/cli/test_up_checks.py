@@ -85,6 +85,9 @@ def test_a_second_up_says_who_holds_the_directory(run: Any, tmp_path: Path) -> N
         ([], "give --model FILE.gguf or --catalog FILE"),
         (["--model", "a", "--catalog", "b"], "exclude each other"),
         (["--model", "a", "--port", "0"], "--port"),
+        (["--model", "a", "--host", ""], "--host"),
+        (["--model", "a", "--host", "[::1"], "--host"),
+        (["--model", "a", "--host", "http://x"], "--host"),
     ),
 )
 def test_wrong_usage_is_refused(run: Any, tmp_path: Path, arguments: list[str], told: str) -> None:

@@ -7,6 +7,14 @@ from pathlib import Path
 import click
 
 
+def _host(ctx: click.Context, parameter: click.Parameter, host: str) -> str:
+    if not host or set(host) & set("[]/ "):
+        raise click.BadParameter(
+            f"{host!r} is no host; write an address of this machine, like 127.0.0.1 or ::1", ctx, parameter
+        )
+    return host
+
+
 @click.command()
 @click.option(
     "--model",
@@ -17,7 +25,9 @@ import click
 @click.option(
     "--catalog", type=click.Path(path_type=Path), metavar="FILE", help="Serve the models of this catalog."
 )
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address of the gateway.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, callback=_host, help="Address of the gateway."
+)
 @click.option(
     "--port", default=8080, show_default=True, type=click.IntRange(1, 65534), help="Port of the gateway."
 )
