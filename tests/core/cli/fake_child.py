@@ -42,7 +42,9 @@ def main() -> None:
             return
         if number == signal.SIGTERM and given.engine is not None:
             os.kill(given.engine, signal.SIGKILL)
-        threading.Event().wait(given.busy)
+        end = time.monotonic() + given.busy
+        while time.monotonic() < end:  # in small steps: a process at work is seen to move
+            threading.Event().wait(0.1)
         os._exit(0)
 
     write("start")
