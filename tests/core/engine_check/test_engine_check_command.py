@@ -46,7 +46,7 @@ def script(path: Path, body: str) -> Path:
 def test_a_plugin_whose_flags_are_all_there(llmgw: Llmgw, help_file: Path) -> None:
     done = llmgw("engine-check", "--plugin", "example", "--help-file", help_file)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("example 1.0 · 6 flags in help.txt\n")
+    assert done.stdout.startswith("example 1.0 · 6 flags in help.txt · tier bronze\n")
     assert "5 flags in 7 commands, all there" in done.stdout
     assert "Example server runs a replica on one node" in done.stdout
 
