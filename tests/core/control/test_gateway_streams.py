@@ -13,11 +13,13 @@ from llmgw_core.spec import (
     Keys,
     Refused,
     Secrets,
+    StreamEnded,
     Table,
     Usage,
     UsageRow,
     UsageStored,
     Welcome,
+    encode,
 )
 
 Simulated = Callable[[Callable[[Any], Any]], None]
@@ -98,5 +100,24 @@ def test_a_gateway_of_another_cluster_is_refused(simulated: Simulated) -> None:
         async with rig.gateway() as peer:
             await peer.send(HELLO.model_copy(update={"cluster": "other"}))
             assert (await peer.expect(Refused, gateway=True)).code == "wrong_cluster"
+
+    simulated(test)
+
+
+def test_a_gateway_that_hangs_up_while_it_is_refused_is_no_error(simulated: Simulated) -> None:
+    class Gone:
+        """Says hello as a stranger, and takes no answer."""
+
+        async def receive(self) -> str:
+            return encode(HELLO.model_copy(update={"cluster": "other"}))
+
+        async def send(self, text: str) -> None:
+            raise StreamEnded("the other side is gone")
+
+        async def close(self) -> None:
+            return
+
+    async def test(rig: Any) -> None:
+        await rig.control.gateways.serve(Gone())
 
     simulated(test)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 
+from llmgw_core.control.conversation import converse, refuse
 from llmgw_core.control.events import EventLog
 from llmgw_core.control.fleet import Fleet, Node
 from llmgw_core.ports import Clock, Rand, Stream
@@ -23,7 +23,6 @@ from llmgw_core.spec import (
     Epoch,
     Lead,
     LogsRequest,
-    Refused,
     Register,
     Reply,
     Report,
@@ -129,11 +128,11 @@ class AgentHub:
             register = await self._greeting(stream)
             await self._make_room(register)
         except StreamRefused as refusal:
-            await _refuse(stream, refusal)
+            await refuse(stream, refusal)
             return
         except WireError as error:
             self._events.add("protocol_error", "an agent", str(error))
-            await _refuse(stream, StreamRefused("protocol", str(error)))
+            await refuse(stream, StreamRefused("protocol", str(error)))
             return
         except StreamError:
             return
@@ -192,17 +191,7 @@ class AgentHub:
 
     async def _converse(self, session: AgentSession, node: Node) -> None:
         with session.scope:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._write, session, tasks)
-                with suppress(StreamEnded):
-                    await self._read(session, node)
-                tasks.cancel_scope.cancel()
-
-    async def _write(self, session: AgentSession, tasks: TaskGroup) -> None:
-        try:
-            await session.write()
-        except StreamEnded:
-            tasks.cancel_scope.cancel()
+            await converse(partial(self._read, session, node), session.write)
 
     async def _read(self, session: AgentSession, node: Node) -> None:
         while True:
@@ -271,12 +260,6 @@ class AgentHub:
 def _news(shards: Iterable[ShardStatus]) -> list[tuple[object, ...]]:
     """What of a report is worth a pass at once: times and progress change in every one of them."""
     return [(status.shard, status.state, status.goal, status.failure) for status in shards]
-
-
-async def _refuse(stream: Stream, refusal: StreamRefused) -> None:
-    with suppress(StreamEnded):
-        await stream.send(encode(Refused(code=refusal.code, message=refusal.message, fix=refusal.fix or "")))
-    await stream.close()
 
 
 def _sound(record: ShardRecord, node: str) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 import anyio
-from anyio.abc import TaskGroup
 from pydantic import SecretStr
 
+from llmgw_core.control.conversation import converse, refuse
 from llmgw_core.control.events import EventLog
 from llmgw_core.ports import Clock, Store, StoreFacts, Stream
 from llmgw_core.spec import (
@@ -22,7 +22,6 @@ from llmgw_core.spec import (
     GatewayHello,
     GatewayLoad,
     Keys,
-    Refused,
     Secrets,
     StoreError,
     StreamEnded,
@@ -157,9 +156,7 @@ class GatewayHub:
         try:
             hello = await self._greeting(stream)
         except StreamRefused as refusal:
-            answer = Refused(code=refusal.code, message=refusal.message, fix=refusal.fix or "")
-            await stream.send(encode(answer))
-            await stream.close()
+            await refuse(stream, refusal)
             return
         except StreamError:
             return
@@ -168,11 +165,7 @@ class GatewayHub:
         self._greet(session)
         self.enter(session)
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._write, session, tasks)
-                with suppress(StreamEnded):
-                    await self._read(session)
-                tasks.cancel_scope.cancel()
+            await converse(partial(self._read, session), session.write)
         finally:
             self.leave(session)
 
@@ -209,12 +202,6 @@ class GatewayHub:
             session.post("keys", self._keys)
         if self._table is not None:
             session.post("table", self._table)
-
-    async def _write(self, session: GatewaySession, tasks: TaskGroup) -> None:
-        try:
-            await session.write()
-        except StreamEnded:
-            tasks.cancel_scope.cancel()
 
     async def _read(self, session: GatewaySession) -> None:
         while True:
