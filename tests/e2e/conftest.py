@@ -96,6 +96,11 @@ class Up:
         children = json.loads((self.state / "children.json").read_text())
         return int(children[name]["pid"])
 
+    def has_another(self, name: str, pid: int) -> bool:
+        """Whether a child was started again; between two lives it is not listed."""
+        children = json.loads((self.state / "children.json").read_text())
+        return name in children and children[name]["pid"] != pid
+
     def admin(self, path: str) -> Any:
         """A GET of the admin API; None while the control plane is away."""
         config = (self.state / "config/server.yaml").read_text()

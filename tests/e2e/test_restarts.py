@@ -78,7 +78,7 @@ def test_killing_daemons_costs_no_reload_and_cuts_no_stream(
     for pid in pids.values():
         os.kill(pid, signal.SIGKILL)
     for name, pid in pids.items():
-        until(lambda name=name, pid=pid: one.child(name) != pid, f"a new {name}")
+        until(lambda name=name, pid=pid: one.has_another(name, pid), f"a new {name}")
 
     def adopted() -> bool:
         rows = one.replicas()
